@@ -32,8 +32,8 @@ SENTENCE = (
 def explained(doc: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row with `SENTENCE` before its question.
 
-    >>> explained({"question": "What am I holding?"})["question"].endswith("locate things. What am I holding?")
-    True
+    >>> explained({"question": "What am I holding?"})["question"].removeprefix(SENTENCE)
+    ' What am I holding?'
     """
     return {**doc, "question": f"{SENTENCE} {doc['question']}"}
 
@@ -50,22 +50,32 @@ def marked_records(records: Collection[Record], folder: Path) -> list[Record]:
         LmmsEgoplanError: A file is invalid or belongs to no question, or no question has marks.
     """
     files = {path for path in folder.glob("*/*") if path.suffix in (".json", ".png")}
-    by_id = {f"{path.parent.name}/{path.stem}": path for path in sorted(files)}
-    drawn, problems = list[Record](), list[str]()
-    for record in track([record for record in records if record.id in by_id], "Drawing marks"):
-        image, file = ImageOps.exif_transpose(Image.open(BytesIO(record.image))), BytesIO()
+    file_by_id = {f"{path.parent.name}/{path.stem}": path for path in sorted(files)}
+    with_file = [record for record in records if record.id in file_by_id]
+    marked: list[Record] = []
+    problems: list[str] = []
+    for record in track(with_file, "Drawing marks"):
         try:
-            draw_marks(image, read_marks(by_id[record.id], image.size)).save(file, "PNG")
+            marked.append(replace(record, image=_marked_png(record.image, file_by_id[record.id])))
         except LmmsEgoplanError as error:
             problems.append(str(error))
-        drawn.append(replace(record, image=file.getvalue()))
-    unused = sorted(files - {by_id[record.id] for record in drawn}) or [folder] * (not drawn)
-    problems += [
-        f"{path}: no marks of a question; expected one file per image, existence/1.json"
-        for path in unused
-    ]
+    unused = sorted(files - {file_by_id[record.id] for record in with_file})
+    if not unused and not with_file:
+        unused = [folder]
+    for path in unused:
+        problems.append(
+            f"{path}: no marks of a question; expected one file per image, existence/1.json"
+        )
     refuse(problems, "", f"{folder}: {len(problems)} problems:")
-    return drawn
+    return marked
+
+
+def _marked_png(image_file: bytes, marks_file: Path) -> bytes:
+    """Draw the marks of a file on an image, and return it as PNG."""
+    image = ImageOps.exif_transpose(Image.open(BytesIO(image_file)))
+    png = BytesIO()
+    draw_marks(image, read_marks(marks_file, image.size)).save(png, "PNG")
+    return png.getvalue()
 
 
 def read_marks(path: Path, size: tuple[int, int]) -> dict[int, NDArray[np.bool_]]:
@@ -85,84 +95,122 @@ def read_marks(path: Path, size: tuple[int, int]) -> dict[int, NDArray[np.bool_]
         LmmsEgoplanError: The file is invalid or has no mark, or a mark is empty or does not fit the
             image. The message has file, entry and field.
     """
-    if path.suffix == ".json":
-        content = read_json(path, "marks")
-        entries = read_as(
-            list[Any],
-            str(path),
-            content.get("annotations") if isinstance(content, dict) else content,
-        )
-        masks = {
-            number: _mask(f"{path}, entry {number}", entry, size)
-            for number, entry in enumerate(entries, 1)
-        }
-    else:
-        check_image(path.read_bytes(), str(path))
-        labels = np.asarray(Image.open(path))
-        if labels.shape != size[::-1]:
-            raise LmmsEgoplanError(
-                f"{path}: expected one channel of shape {size[::-1]} (image), found {labels.shape}"
-            )
-        masks = {int(number): labels == number for number in np.unique(labels) if number > 0}
-    empty = [
-        f", entry {number}: empty mask; remove it"
-        for number, mask in masks.items()
-        if not mask.any()
-    ]
-    if problems := empty or [": no marks; remove the file to omit the question"] * (not masks):
-        raise LmmsEgoplanError(f"{path}{problems[0]}")
+    read = _read_annotations if path.suffix == ".json" else _read_label_map
+    masks = read(path, size)
+    for number, mask in masks.items():
+        if not mask.any():
+            raise LmmsEgoplanError(f"{path}, entry {number}: empty mask; remove it")
+    if not masks:
+        raise LmmsEgoplanError(f"{path}: no marks; remove the file to omit the question")
     return masks
 
 
-def _mask(where: str, entry: Any, size: tuple[int, int]) -> NDArray[np.bool_]:
+def _read_annotations(path: Path, size: tuple[int, int]) -> dict[int, NDArray[np.bool_]]:
+    content = read_json(path, "marks")
+    if isinstance(content, dict):
+        content = content.get("annotations")
+    entries = read_as(list[Any], str(path), content)
+    return {
+        number: _read_mask(f"{path}, entry {number}", entry, size)
+        for number, entry in enumerate(entries, 1)
+    }
+
+
+def _read_label_map(path: Path, size: tuple[int, int]) -> dict[int, NDArray[np.bool_]]:
+    check_image(path.read_bytes(), str(path))
+    labels = np.asarray(Image.open(path))
+    width, height = size
+    if labels.shape != (height, width):
+        raise LmmsEgoplanError(
+            f"{path}: expected one channel of shape {(height, width)} (image), found {labels.shape}"
+        )
+    return {int(number): labels == number for number in np.unique(labels) if number > 0}
+
+
+def _read_mask(where: str, entry: Any, size: tuple[int, int]) -> NDArray[np.bool_]:
     """Return the pixels of an entry; see `read_marks`."""
     fields = entry if isinstance(entry, dict) else {"bbox": entry}
     name = "segmentation" if fields.get("segmentation") else "bbox"
     shape: Any = fields.get(name)
-    draw = ImageDraw.Draw(mask := Image.new("1", size))
     try:
         if isinstance(shape, dict):
-            runs = (
-                decode_counts(shape["counts"])
-                if isinstance(shape["counts"], str)
-                else shape["counts"]
-            )
-            if shape["size"] != [*size[::-1]] or sum(runs) != size[0] * size[1]:
-                raise ValueError(f"size {shape['size']}, {sum(runs)} pixels in counts")
-            return np.repeat(np.arange(len(runs)) % 2 == 1, runs).reshape(size).T
+            return _decode_rle(shape, size)
         if name == "bbox":
-            x, y, wide, high = shape
-            shape = [[x, y, x + wide, y + high]]
-        for points in shape:
-            if not np.min(points) >= 0 or max(points[::2]) > size[0] or max(points[1::2]) > size[1]:
-                raise ValueError("outside")
-            (draw.rectangle if name == "bbox" else draw.polygon)(points, fill=1)
+            return _fill_box(shape, size)
+        return _fill_polygons(shape, size)
     except (KeyError, OverflowError, TypeError, ValueError) as error:
-        misfit = (
-            f"{quoted(fields.get(name))}, which does not fit the image of {size[0]} x "
-            f"{size[1]} pixels ({error})"
-        )
+        width, height = size
         raise LmmsEgoplanError(
-            f"{where}, {name}: expected a box, RLE or polygons, found {misfit}"
+            f"{where}, {name}: expected a box, RLE or polygons, found {quoted(shape)}, which does "
+            f"not fit the image of {width} x {height} pixels ({error})"
         ) from error
+
+
+def _decode_rle(rle: Mapping[str, Any], size: tuple[int, int]) -> NDArray[np.bool_]:
+    """Return the pixels of COCO's RLE, which counts them column by column from background on."""
+    width, height = size
+    runs = rle["counts"]
+    if isinstance(runs, str):
+        runs = decode_counts(runs)
+    if rle["size"] != [height, width] or sum(runs) != width * height:
+        raise ValueError(f"size {rle['size']}, {sum(runs)} pixels in counts")
+    is_inside = np.arange(len(runs)) % 2 == 1
+    return np.repeat(is_inside, runs).reshape(width, height).T
+
+
+def _fill_box(box: Any, size: tuple[int, int]) -> NDArray[np.bool_]:
+    x, y, width, height = box
+    corners = [x, y, x + width, y + height]
+    _check_inside(corners, size)
+    mask = Image.new("1", size)
+    ImageDraw.Draw(mask).rectangle(corners, fill=1)
     return np.array(mask)
 
 
+def _fill_polygons(polygons: Any, size: tuple[int, int]) -> NDArray[np.bool_]:
+    mask = Image.new("1", size)
+    draw = ImageDraw.Draw(mask)
+    for points in polygons:
+        _check_inside(points, size)
+        draw.polygon(points, fill=1)
+    return np.array(mask)
+
+
+def _check_inside(points: Any, size: tuple[int, int]) -> None:
+    """Check coordinates x, y, x, y and so on.
+
+    Raises:
+        ValueError: A point lies outside of the image, or is not a number.
+    """
+    width, height = size
+    is_positive = np.min(points) >= 0  # False for NaN
+    if not is_positive or max(points[::2]) > width or max(points[1::2]) > height:
+        raise ValueError("outside")
+
+
 def decode_counts(text: str) -> list[int]:
-    """Return the run lengths of COCO's compressed RLE: 5 bits per character; from the fourth run
-    on, differences.
+    """Return the run lengths of COCO's compressed RLE.
+
+    A character has 5 bits of a number, the lowest first. From the fourth run on, numbers are
+    differences to the run before the last one.
 
     >>> decode_counts("52203"), decode_counts("1O")
     ([5, 2, 2, 2, 5], [1, -1])
     """
     runs: list[int] = []
-    value = shift = 0
-    for code in (ord(character) - 48 for character in text):
+    value = 0
+    shift = 0
+    for character in text:
+        code = ord(character) - 48
         value |= (code & 31) << shift
         shift += 5
-        if not code & 32:  # the last character of a number, whose highest bit is its sign
-            runs.append(value - ((code >> 4) << shift) + (runs[-2] if len(runs) > 2 else 0))
-            value = shift = 0
+        is_last = not code & 32
+        if is_last:
+            sign = (code >> 4) << shift  # the highest bit of a number's last character
+            earlier = runs[-2] if len(runs) > 2 else 0
+            runs.append(value - sign + earlier)
+            value = 0
+            shift = 0
     return runs
 
 
@@ -183,28 +231,53 @@ def draw_marks(image: Image.Image, masks: dict[int, NDArray[np.bool_]]) -> Image
     >>> marked.size, marked.getpixel((0, 0)) != (255, 255, 255), marked.getpixel((3, 3))
     ((60, 40), True, (255, 255, 255))
     """
-    font = ImageFont.load_default(max(9, min(image.size) // 28))
-    owners = np.zeros(image.size[::-1], int)  # number of the smallest mask at each pixel
-    for number in (order := sorted(masks, key=lambda number: -masks[number].sum())):
+    marked = image.convert("RGB")
+    width, height = image.size
+    largest_first = sorted(masks, key=lambda number: masks[number].sum(), reverse=True)
+    owners = np.zeros((height, width), int)  # number of the smallest mask at each pixel
+    for number in largest_first:
         owners[masks[number]] = number
-    draw = ImageDraw.Draw(marked := image.convert("RGB"))
-    for number in order:
-        color = f"hsl({138 * number % 360}, 100%, 50%)"
-        (part,) = ndimage.find_objects(masks[number].astype(np.uint8))
-        whole, free = masks[number][part], owners[part] == number
-        edge = free & ~ndimage.binary_erosion(whole, iterations=1 + min(image.size) // 200)
-        draw.bitmap((part[1].start, part[0].start), Image.fromarray(edge), color)
-        depths = ndimage.distance_transform_edt(np.pad(free if free.any() else whole, 1))[
-            1:-1, 1:-1
-        ]
-        row, column = np.unravel_index(depths.argmax(), depths.shape)
-        half = np.array(font.getbbox(str(number))[2:]) / 2 + 2
-        lift = 0 if depths.max() > half[1] else depths.max() + half[1]
-        spot = np.clip(
-            [column + part[1].start, row + part[0].start - lift],
-            half,
-            np.array(image.size) - 1 - half,
-        )
-        draw.rectangle((*(spot - half), *(spot + half)), "black", color)
-        draw.text((spot[0], spot[1]), str(number), "white", font, "mm")
+    for number in largest_first:
+        _draw_mark(marked, number, masks[number], owners == number)
     return marked
+
+
+def _draw_mark(
+    image: Image.Image, number: int, mask: NDArray[np.bool_], visible: NDArray[np.bool_]
+) -> None:
+    """Draw the outline and the number of a mask.
+
+    Args:
+        image: The image, which is changed.
+        number: Number of the mask.
+        mask: Pixels of the mask.
+        visible: Its pixels that no smaller mask covers.
+    """
+    # Computations on the mask's part of the image only.
+    (part,) = ndimage.find_objects(mask.astype(np.uint8))
+    top, left = part[0].start, part[1].start
+    mask = mask[part]
+    visible = visible[part]
+
+    draw = ImageDraw.Draw(image)
+    color = f"hsl({138 * number % 360}, 100%, 50%)"
+    line_width = 1 + min(image.size) // 200
+    outline = visible & ~ndimage.binary_erosion(mask, iterations=line_width)
+    draw.bitmap((left, top), Image.fromarray(outline), color)
+
+    row, column, depth = _deepest_pixel(visible if visible.any() else mask)
+    font = ImageFont.load_default(max(9, min(image.size) // 28))
+    half_size = np.array(font.getbbox(str(number))[2:]) / 2 + 2
+    y = top + row
+    if depth <= half_size[1]:  # too thin for the number
+        y -= depth + half_size[1]
+    center = np.clip([left + column, y], half_size, np.array(image.size) - 1 - half_size)
+    draw.rectangle((*(center - half_size), *(center + half_size)), "black", color)
+    draw.text((center[0], center[1]), str(number), "white", font, "mm")
+
+
+def _deepest_pixel(mask: NDArray[np.bool_]) -> tuple[int, int, float]:
+    """Return row, column and distance of the pixel that is farthest from the outside of a mask."""
+    distances = ndimage.distance_transform_edt(np.pad(mask, 1))[1:-1, 1:-1]
+    row, column = np.unravel_index(distances.argmax(), distances.shape)
+    return int(row), int(column), float(distances.max())
