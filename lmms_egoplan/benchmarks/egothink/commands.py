@@ -46,20 +46,44 @@ from lmms_egoplan.judging.asking import (
 )
 from lmms_egoplan.judging.settings import language_model
 from lmms_egoplan.outputs import also_writes
-from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.prepared_counts import print_question_sets
 from lmms_egoplan.storage import split_dir
 
-_TEXTS: dict[str, Any] = module_yaml(__file__)
-_PROTOCOL = f"Protocol of the judge: {', '.join(PROTOCOLS)}."
 # Width of the columns for the dimension and for each rater. Narrower columns would truncate
 # numbers.
-_DIMENSION_WIDTH, _RATER_WIDTH = 13, 16
+_DIMENSION_WIDTH = 13
+_RATER_WIDTH = 16
+_COEFFICIENT_TITLES = {
+    "pearson": "Pearson's r",
+    "kappa_unweighted": "kappa",
+    "kappa_linear": "kappa, linear",
+    "krippendorff_alpha": "Krippendorff's alpha",
+}
 
 
 def prepare(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help=_TEXTS["help_source"])],
-    marks: Annotated[Path | None, typer.Option(metavar="FOLDER", help=_TEXTS["marks"])] = None,
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help=(
+                "`hub`, or a folder with `Object/existence/annotations.json`, "
+                "`Object/existence/images/1.jpg` and so on. For a folder named hub, write `./hub`."
+            ),
+        ),
+    ],
+    marks: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help=(
+                "Folder with masks or boxes of the images, such as the output of SAM, for the "
+                "tasks `egothink_<dimension>_marked`: `existence/1.json` (or `.png`, a label map) "
+                "for the question `existence/1`. Questions without a file are omitted from these "
+                "tasks and counted."
+            ),
+        ),
+    ] = None,
 ) -> None:
     """Prepare the twelve dimensions of EgoThink from its questions and images.
 
@@ -68,31 +92,60 @@ def prepare(
     - `hub` downloads the dataset EgoThink/EgoThink from the Hugging Face hub.
     - A folder is a clone of https://github.com/AdaCheng/EgoThink
     """
-    summaries = prepare_egothink(source, marks)
-    summaries, marked = summaries[: len(DIMENSION_NAMES)], summaries[len(DIMENSION_NAMES) :]
+    all_summaries = prepare_egothink(source, marks)
+    summaries = all_summaries[: len(DIMENSION_NAMES)]
+    marked = all_summaries[len(DIMENSION_NAMES) :]
     print_dimensions(summaries)
     print_question_sets(*summaries)
-    questions, folder = (
-        sum(summary["questions"] for summary in summaries),
-        split_dir("egothink", summaries[0]["split"]),
+    questions = sum(summary["questions"] for summary in summaries)
+    folder = split_dir("egothink", summaries[0]["split"]).parent
+    typer.echo(
+        "Words: mean per question and per answer. They match Table 4 of the paper if within "
+        f"{LENGTH_TOLERANCE}.\n"
+        "Question types: by the first interrogative word; questions without one are one type. The "
+        "paper does not state its rule. Concepts, scenes and videos of Table 4 cannot be counted, "
+        "because the records do not name them.\n"
+        f"{questions} questions from {summaries[0]['source']}\n"
+        f"Written to {folder}"
     )
-    facts = {
-        "tolerance": LENGTH_TOLERANCE,
-        "questions": questions,
-        "source": summaries[0]["source"],
-    }
-    typer.echo(_TEXTS["prepared"].format(**facts, folder=folder.parent))
     for summary in marked:
-        typer.echo(_TEXTS["marked"].format(**summary))
+        typer.echo(
+            f"{summary['split']}: marks drawn on {summary['questions']} of "
+            f"{summary['split_size']} images"
+        )
 
 
 @also_writes("{name}.partial")
 def judge(
-    samples: Annotated[list[Path], typer.Argument(help=_TEXTS["help_samples"], metavar="SAMPLES")],
+    samples: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="SAMPLES",
+            help=(
+                "Answers: folders of runs, sample files `*_samples_egothink_*.jsonl`, JSON lines "
+                "with id and answer, or output files of this command. Answers are judged "
+                "unchanged: first remove the model's thinking."
+            ),
+        ),
+    ],
     out: Out,
     concurrency: Concurrency = None,
-    repeats: Annotated[int, typer.Option(min=1, max=100, help=_TEXTS["help_repeats"])] = 1,
-    protocol: Annotated[str, typer.Option(metavar="NAME", help=_PROTOCOL)] = "",
+    repeats: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=100,
+            help=(
+                "Judge each answer this many times and show how much the ratings differ. At "
+                "temperature 0, differences come from the endpoint (batches, several servers, "
+                "rounding)."
+            ),
+        ),
+    ] = 1,
+    protocol: Annotated[
+        str,
+        typer.Option(metavar="NAME", help=f"Protocol of the judge: {', '.join(PROTOCOLS)}."),
+    ] = "",
     retry_rejected: Retry = False,
     batch: Batch = False,
     estimate: EstimateOnly = False,
@@ -132,9 +185,9 @@ def judge(
     repeated = grade_repeatedly(answers, settings, repeats)
     settings.asking.finish_estimate()
     judged = repeated[0]
-    unjudged = sum(
-        None in (answer.rating for answer in same) for same in zip(*repeated, strict=True)
-    )
+    unjudged = 0
+    for repeats_of_answer in zip(*repeated, strict=True):
+        unjudged += any(answer.rating is None for answer in repeats_of_answer)
     written = written_path(out, unjudged)
     answer_files.write_judged(written, repeated, [answer.run for answer in stored])
     _print_scores(judged)
@@ -145,9 +198,29 @@ def judge(
 
 
 def agreement(
-    judged: Annotated[list[Path] | None, typer.Argument(help=_TEXTS["help_judged"])] = None,
-    human: Annotated[Path | None, typer.Option(help=_TEXTS["help_human"])] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help=_TEXTS["help_out"])] = None,
+    judged: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help=(
+                "Output files of `lmms-egoplan judge`, sample files of lmms-eval, or folders of "
+                "sample files. Each path is one judge. All judges must have rated the same answers."
+            )
+        ),
+    ] = None,
+    human: Annotated[
+        Path | None,
+        typer.Option(
+            help=(
+                "CSV with a column id and one column per person. Cells are 0, 0.5, 1, or empty if "
+                "not rated. A column with means of several people may contain any number from 0 "
+                "to 1."
+            )
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Output file for all coefficients, as CSV."),
+    ] = None,
 ) -> None:
     """Compare raters of EgoThink answers: mean ratings and agreement.
 
@@ -183,28 +256,26 @@ def agreement(
 
 
 def print_dimensions(summaries: Sequence[Mapping[str, Any]]) -> None:
-    """Print a row for each dimension: the counts of `compare_with_table_4`, with those of the paper
-    in parentheses.
+    """Print a row for each dimension.
+
+    It has the counts of `compare_with_table_4`, with those of the paper in parentheses.
     """
     labels = {name: name.replace("_", " ") for name in summaries[0]["counts"]}
-    dimension = Column("dimension", no_wrap=True)
-    table = Table(
-        dimension,
-        *(f"{label} (paper)" for label in labels.values()),
-        "as in the paper",
-        pad_edge=False,
-    )
+    columns: list[Column | str] = [Column("dimension", no_wrap=True)]
+    for label in labels.values():
+        columns.append(f"{label} (paper)")
+    table = Table(*columns, "as in the paper", pad_edge=False)
     for summary in summaries:
-        counts = summary["counts"]
-        differing = [labels[name] for name in labels if not counts[name]["matches"]]
-        forms = (
-            "{prepared:.2f} ({paper:.2f})" if "words" in name else "{prepared} ({paper})"
-            for name in labels
-        )
-        cells = (form.format(**counts[name]) for name, form in zip(labels, forms, strict=True))
-        table.add_row(
-            summary["split"], *cells, f"no: {', '.join(differing)}" if differing else "yes"
-        )
+        cells: list[str] = []
+        differing: list[str] = []
+        for name, label in labels.items():
+            count = summary["counts"][name]
+            digits = ".2f" if "words" in name else ""
+            cells.append(f"{count['prepared']:{digits}} ({count['paper']:{digits}})")
+            if not count["matches"]:
+                differing.append(label)
+        verdict = f"no: {', '.join(differing)}" if differing else "yes"
+        table.add_row(summary["split"], *cells, verdict)
     Console().print(table)
 
 
@@ -222,45 +293,57 @@ def _print_scores(judged: Sequence[JudgedAnswer]) -> None:
             complete[name] = fmean(scores)
         else:
             incomplete.append(f"{name} ({len(scores)} of {questions} questions rated)")
-        score = _format(fmean(scores) if scores else None, ".1f")
         rated = sum(answer.rating is not None for answer in answers)
         table.add_row(
-            name, f"{len(answers)} of {questions}", str(rated), score, f"{rated / len(answers):.1%}"
+            name,
+            f"{len(answers)} of {questions}",
+            str(rated),
+            _format(fmean(scores) if scores else None, ".1f"),
+            f"{rated / len(answers):.1%}",
         )
     Console().print(table)
+    _print_average(complete, incomplete)
+    failed = sum(answer.rating is None and answer.score is not None for answer in judged)
+    if failed:
+        typer.echo(f"Failed judgements, in the mean as -1: {failed}")
+    judges = [{"judge": answer.judge} for answer in judged if answer.rating is not None]
+    typer.echo(f"Judge: {names(judges)}")
+
+
+def _print_average(complete: Mapping[str, float], incomplete: Sequence[str]) -> None:
+    """Print the mean over the dimensions, or why there is none.
+
+    Args:
+        complete: Score of each dimension whose questions are all rated.
+        incomplete: Other dimensions with answers, with their counts.
+    """
     if len(complete) == len(DIMENSION_NAMES):
         typer.echo(f"Average: {fmean(complete.values()):.1f}")
-    else:
-        counts = {"dimensions": len(DIMENSION_NAMES), "incomplete": len(incomplete)}
-        counts["without_answers"] = len(DIMENSION_NAMES) - len(complete) - len(incomplete)
-        typer.echo(
-            _TEXTS["no_average"].format(
-                **counts, example=f", e.g. {incomplete[0]}" if incomplete else ""
-            )
-        )
-    if failed := sum(answer.rating is None and answer.score is not None for answer in judged):
-        typer.echo(f"Failed judgements, in the mean as -1: {failed}")
+        return
+    without_answers = len(DIMENSION_NAMES) - len(complete) - len(incomplete)
+    example = f", e.g. {incomplete[0]}" if incomplete else ""
     typer.echo(
-        "Judge: "
-        f"{names([{'judge': answer.judge} for answer in judged if answer.rating is not None])}"
+        "Average: n/a. It requires a rating for every question of all "
+        f"{len(DIMENSION_NAMES)} dimensions. Dimensions without answers: {without_answers}. "
+        f"Incomplete dimensions: {len(incomplete)}{example}."
     )
 
 
 def _print_noise(repeated: Sequence[Sequence[JudgedAnswer]]) -> None:
-    ratings = {
-        same[0].id: [answer.rating for answer in same] for same in zip(*repeated, strict=True)
-    }
+    ratings: dict[str, list[float | None]] = {}
+    for repeats_of_answer in zip(*repeated, strict=True):
+        ratings[repeats_of_answer[0].id] = [answer.rating for answer in repeats_of_answer]
+    questions = dict(EGOTHINK.official)
+    for dimension in {dimension_of(question_id) for question_id in ratings}:
+        questions[dimension] = len(EGOTHINK.load(dimension))
     table = Table(
         "dimension", "answers", "scores", "SD of the score", "answers that change", "SD of a rating"
     )
-    questions = {
-        **EGOTHINK.official,
-        **{name: len(EGOTHINK.load(name)) for name in {*map(dimension_of, ratings)}},
-    }
     for name, noise in noise_by_dimension(ratings, questions).items():
+        asked = questions.get(name, sum(questions.values()))
         table.add_row(
             name,
-            f"{noise.answers} of {questions.get(name, sum(questions.values()))}",
+            f"{noise.answers} of {asked}",
             " ".join(f"{score:.1f}" for score in noise.scores) or NONE,
             _format(noise.score_sd, ".2f"),
             _format(noise.changed, ".1%"),
@@ -280,23 +363,24 @@ def _print_counts(raters: Mapping[str, answer_files.Rated]) -> None:
         LmmsEgoplanError: No question has two ratings.
     """
     counts = [len(ratings) for ratings in by_question(raters).values()]
-    by_all, by_two = counts.count(len(raters)), sum(count > 1 for count in counts)
+    rated_by_all = counts.count(len(raters))
+    rated_by_two = sum(count > 1 for count in counts)
     typer.echo(
-        f"Questions: {len(counts)}. Rated by all {len(raters)} raters: {by_all}; by two "
-        f"or more: {by_two}"
+        f"Questions: {len(counts)}. Rated by all {len(raters)} raters: {rated_by_all}; by two "
+        f"or more: {rated_by_two}"
     )
     for rater, (missing, unrated) in gaps(raters).items():
         if missing or unrated:
             typer.echo(f"  {rater}: {missing} not in the file, {unrated} without a rating")
-    if not by_two:
+    if not rated_by_two:
         raise LmmsEgoplanError("no question has two ratings; compare raters of the same answers")
     for rater, rated in raters.items():
-        if between := answer_files.between_levels(rated):
+        between = answer_files.between_levels(rated)
+        if between:
             question, rating = next(iter(between.items()))
             typer.echo(
                 f"  {rater}: {len(between)} ratings are not 0, 0.5 or 1, first {rating:g} for "
-                f"{question}; compared "
-                "without kappa, like means of several raters"
+                f"{question}; compared without kappa, like means of several raters"
             )
 
 
@@ -310,40 +394,52 @@ def _print_means(means: Means) -> None:
         )
         for rater in group:
             table.add_column(escape(rater), justify="right", overflow="fold")
-        for name, rater_means in means.items():
-            cells = (rater_means.get(rater) for rater in group)
-            table.add_row(
-                name,
-                *(NONE if cell is None else f"{100 * cell[0]:.1f} ({cell[1]})" for cell in cells),
-            )
+        for dimension, rater_means in means.items():
+            table.add_row(dimension, *(_mean_cell(rater_means.get(rater)) for rater in group))
         Console().print(table)
+
+
+def _mean_cell(mean_and_count: tuple[float, int] | None) -> str:
+    if mean_and_count is None:
+        return NONE
+    mean, count = mean_and_count
+    return f"{100 * mean:.1f} ({count})"
 
 
 def _print_agreement(rows: Sequence[RaterAgreement]) -> None:
     for raters in dict.fromkeys(row.raters for row in rows):
         group = [row for row in rows if row.raters == raters]
-        title = escape((" and " if len(raters) == 2 else ", ").join(raters))
-        heads = (_TEXTS["coefficients"][name] for name in group[0].coefficients)
+        separator = " and " if len(raters) == 2 else ", "
         table = Table(
-            "dimension", Column("n", justify="right"), *heads, pad_edge=False, title=title
+            "dimension",
+            Column("n", justify="right"),
+            *(_COEFFICIENT_TITLES[name] for name in group[0].coefficients),
+            pad_edge=False,
+            title=escape(separator.join(raters)),
         )
         for row in group:
-            questions = f"{row.questions}{'*' if row.undefined else ''}"
-            table.add_row(row.dimension, questions, *map(_with_interval, row.coefficients.values()))
+            star = "*" if row.undefined else ""
+            cells = [_with_interval(estimate) for estimate in row.coefficients.values()]
+            table.add_row(row.dimension, f"{row.questions}{star}", *cells)
         Console().print(table)
     typer.echo("n: number of questions. In brackets: 95 % interval.")
-    if any(estimate is None for row in rows for estimate in row.coefficients.values()):
-        typer.echo(_TEXTS["undefined"].format(fewest=MIN_ITEMS))
-    if undefined := max(row.undefined or 0 for row in rows):
-        typer.echo(_TEXTS["excluded"].format(undefined=undefined, resamples=RESAMPLES))
+    if any(None in row.coefficients.values() for row in rows):
+        typer.echo(
+            f"n/a: fewer than {MIN_ITEMS} questions, all ratings of a rater are equal, or no kappa "
+            "because a rater is a mean of several raters"
+        )
+    undefined = max(row.undefined or 0 for row in rows)
+    if undefined:
+        typer.echo(
+            "* the interval excludes resamples in which a rater's ratings are all equal: up to "
+            f"{undefined} of {RESAMPLES}"
+        )
 
 
 def _with_interval(estimate: Estimate | None) -> str:
-    return (
-        NONE
-        if estimate is None
-        else f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
-    )
+    if estimate is None:
+        return NONE
+    return f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
 
 
 def _format(value: float | None, form: str) -> str:
