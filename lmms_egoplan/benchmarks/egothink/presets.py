@@ -6,7 +6,8 @@ a reply is cut, and the judge's protocol. Without it, the tasks follow the paper
 
 import os
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -15,7 +16,8 @@ from lmms_egoplan.judging.settings import PRESET, chosen_protocol
 from lmms_egoplan.paths import module_yaml
 
 
-class Preset(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Preset:
     """How a pipeline asks and judges EgoThink.
 
     Attributes:
@@ -34,24 +36,29 @@ class Preset(NamedTuple):
 
     def of_dimension(self, field: str, dimension: str) -> Any:
         """Return the prompt or the decoding of a dimension."""
-        return self.fields[field].get(dimension, self.fields[field]["default"])
+        by_dimension = self.fields[field]
+        return by_dimension.get(dimension, by_dimension["default"])
 
     def block(self, dimension: str) -> dict[str, str]:
         """Return the settings for `protocol.prompt_text` and `protocol.prompt_messages`."""
-        texts = {"name": f"preset {self.name}", "prompt": self.of_dimension("prompt", dimension)}
-        return texts | {
-            name: self.fields[name]
-            for name in ("system", "media", "parser")
-            if self.fields.get(name)
-        }
+        block = {"name": f"preset {self.name}", "prompt": self.of_dimension("prompt", dimension)}
+        for name in ("system", "media", "parser"):
+            if self.fields.get(name):
+                block[name] = self.fields[name]
+        return block
 
 
-_ENTRIES = module_yaml(__file__)
-_STAND_IN = _ENTRIES.pop("stand_in")
-PRESETS = {
-    name: Preset(name, _STAND_IN | entry, tuple(field for field in _STAND_IN if field not in entry))
-    for name, entry in _ENTRIES.items()
-}
+def _read_presets() -> dict[str, Preset]:
+    entries = module_yaml(__file__)
+    fallback = entries.pop("stand_in")
+    presets: dict[str, Preset] = {}
+    for name, entry in entries.items():
+        unknown = tuple(field for field in fallback if field not in entry)
+        presets[name] = Preset(name, fallback | entry, unknown)
+    return presets
+
+
+PRESETS = _read_presets()
 
 
 def chosen_preset() -> Preset | None:
@@ -69,13 +76,13 @@ def chosen_preset() -> Preset | None:
 
 
 def chosen_judge_protocol(name: str = "") -> JudgeProtocol:
-    """Return the judge's protocol with a name; without one, that of the environment, else of the
-    preset.
+    """Return the judge's protocol with a name.
+
+    Without a name, it is that of the environment, else of the preset.
 
     Raises:
         LmmsEgoplanError: There is no such protocol or preset.
     """
     preset = chosen_preset()
-    return chosen_protocol(
-        PROTOCOLS, name, preset.fields["judge_prompt"] if preset else DEFAULT_PROTOCOL
-    )
+    default = preset.fields["judge_prompt"] if preset else DEFAULT_PROTOCOL
+    return chosen_protocol(PROTOCOLS, name, default)
