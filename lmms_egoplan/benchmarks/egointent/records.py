@@ -1,8 +1,9 @@
-"""Read EgoIntent's annotations from JSON, JSON Lines, CSV, parquet, a folder or the hub, and check
-every record.
+"""Read EgoIntent's annotations, and check every record.
 
-``records.yaml`` lists the keys that each field may have. `data prepare` prints which key was used
-for which field. `datasets.load_dataset` is not used: it guesses types, drops duplicate keys, and
+They are JSON, JSON Lines, CSV, parquet, a folder or the hub's dataset.
+
+`OTHER_KEYS` lists the keys that each field may have. `data prepare` prints which key was used for
+which field. `datasets.load_dataset` is not used: it guesses types, drops duplicate keys, and
 reports errors without a line number.
 """
 
@@ -30,7 +31,7 @@ from lmms_egoplan.jsonl import (
     read_csv,
     read_text,
 )
-from lmms_egoplan.paths import LMMS_EVAL_TASKS, module_yaml
+from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from lmms_egoplan.storage import without_bars
 from lmms_egoplan.validation import (
     Checked,
@@ -46,7 +47,32 @@ from lmms_egoplan.validation import (
 HUB = "hub"
 HUB_DATASET = "py2279105943/EgoIntent"
 
-_FIELD_OF = {name: field for field, names in module_yaml(__file__).items() for name in names}
+OTHER_KEYS = {
+    "step_id": ("id", "sample_id", "item_id", "step_uid", "uid"),
+    "video_id": ("video_uid", "video", "video_name", "video_file"),
+    "start_sec": ("start", "start_time", "start_seconds", "start_time_sec", "start_s"),
+    "end_sec": (
+        "end",
+        "end_time",
+        "end_seconds",
+        "end_time_sec",
+        "end_s",
+        "truncation_sec",
+        "boundary_sec",
+    ),
+    "local_intent": ("local",),
+    "global_intent": ("procedural", "global"),
+    "next_step_plan": ("next", "next_action"),
+    "scenario": ("scene",),
+    "environment": ("env", "indoor_outdoor"),
+}
+"""Other keys of each field, read if the record has no key of FORMAT.md for the field.
+
+The layout of the release on the hub is unknown, so fields are recognized by the names of their
+keys.
+"""
+
+_FIELD_BY_OTHER_KEY = {key: field for field, keys in OTHER_KEYS.items() for key in keys}
 _NEEDED = ("video_id", "start_sec", "end_sec", "local_intent", "global_intent", "next_step_plan")
 _SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".parquet")
 # Shards of one table, as the hub names them: test-00000-of-00002.parquet.
@@ -80,9 +106,13 @@ def load(source: str | Path, field_by_key: Mapping[str, str] | None = None) -> l
         LmmsEgoplanError: Nothing can be read, no record has a key in `field_by_key`, or a folder
             contains several tables of steps; the message names them.
     """
-    path, field_by_key = _download() if str(source) == HUB else Path(source), field_by_key or {}
-    records = _load_folder(path, field_by_key) if path.is_dir() else _load_file(path, field_by_key)
-    if absent_keys := field_by_key.keys() - {key for raw in records for key in raw.fields}:
+    path = _download() if str(source) == HUB else Path(source)
+    field_by_key = field_by_key or {}
+    load_path = _load_folder if path.is_dir() else _load_file
+    records = load_path(path, field_by_key)
+    keys = {key for raw in records for key in raw.fields}
+    absent_keys = field_by_key.keys() - keys
+    if absent_keys:
         raise LmmsEgoplanError(
             f"{path}: --keys: no record has the key {', '.join(sorted(absent_keys))}"
         )
@@ -104,7 +134,8 @@ def _load_folder(path: Path, field_by_key: Mapping[str, str]) -> list[Raw]:
             for raw in _load_file(file, field_by_key)
         ]
         fields = next((raw.fields for raw in records if isinstance(raw.value, Mapping)), {})
-        if absent_fields := [field for field in _NEEDED if field not in fields.values()]:
+        absent_fields = [field for field in _NEEDED if field not in fields.values()]
+        if absent_fields:
             other_tables.append(
                 f"{name}: no {', '.join(absent_fields)}; keys: "
                 f"{', '.join(map(quoted, fields)) or 'none'}"
@@ -138,35 +169,47 @@ def fields_of_keys(
     {'Step ID': 'step_id', 'id': 'id', 'video_uid': 'video_id', 'Procedural Intent':
     'global_intent'}
     """
-    normalized = {key: re.sub(r"[\s_-]+", "_", key.strip().lower()) for key in keys}
-    names = {key: ALIASES.get(name, name) for key, name in normalized.items()}
+    names: dict[str, str] = {}
+    for key in keys:
+        normalized = re.sub(r"[\s_-]+", "_", key.strip().lower())
+        names[key] = ALIASES.get(normalized, normalized)
     exact_names = set(names.values())
-    fields = {
-        key: _FIELD_OF[name] if _FIELD_OF.get(name, name) not in exact_names else name
-        for key, name in names.items()
-    }
-    requested = (
-        {key: field_by_key[key] for key in keys if key in field_by_key} if field_by_key else {}
-    )
-    displaced = {field: f"other {field}" for field in requested.values()}
-    return {key: requested.get(key) or displaced.get(field, field) for key, field in fields.items()}
+    requested = {key: field for key, field in (field_by_key or {}).items() if key in keys}
+    displaced = set(requested.values())
+    fields: dict[str, str] = {}
+    for key, name in names.items():
+        field = _FIELD_BY_OTHER_KEY.get(name, name)
+        if field in exact_names:
+            field = name
+        if requested.get(key):
+            fields[key] = requested[key]
+        elif field in displaced:
+            fields[key] = f"other {field}"
+        else:
+            fields[key] = field
+    return fields
 
 
 def mapping_lines(records: Sequence[Raw], fields: Collection[str]) -> list[str]:
-    """List which key was used for each field, with the number of records that have it; ignored keys
-    come last.
+    """List which key was used for each field, with the number of records that have it.
+
+    Ignored keys come last.
     """
     counts = Counter(pair for raw in records for pair in raw.fields.items())
     lines = [
         f"{field}: {key} ({count})" for (key, field), count in counts.items() if field in fields
     ]
-    if ignored := sorted({key for key, field in counts if field not in fields}):
+    ignored = sorted({key for key, field in counts if field not in fields})
+    if ignored:
         lines.append(f"ignored: {', '.join(ignored)}")
     return lines
 
 
 def _tables(folder: Path) -> dict[str, list[Path]]:
-    """List the files of each table below a folder by table name; the shards of a table are grouped."""
+    """List the files of each table below a folder by table name.
+
+    The shards of a table are grouped.
+    """
     tables: dict[str, list[Path]] = {}
     for path in sorted(folder.rglob("*")):
         parts = path.relative_to(folder).parts
@@ -177,10 +220,11 @@ def _tables(folder: Path) -> dict[str, list[Path]]:
         ):
             tables.setdefault(_SHARD.sub("", "/".join(parts)), []).append(path)
     for name, files in tables.items():
-        shards = [match for file in files if (match := _SHARD.search(file.name))]
-        if shards and (
-            len(shards) != len(files) or {int(match[2]) for match in shards} != {len(files)}
-        ):
+        shards = [match for file in files for match in _SHARD.finditer(file.name)]
+        if not shards:
+            continue
+        stated_counts = {int(match[2]) for match in shards}
+        if len(shards) != len(files) or stated_counts != {len(files)}:
             raise LmmsEgoplanError(
                 f"{folder}: {name} has {len(files)} of {shards[0][2]} parts; download "
                 "the missing ones"
@@ -258,8 +302,9 @@ def _read_parquet(path: Path) -> list[dict[str, Any]]:
 def _typed(
     keys: Sequence[str], cells: Sequence[Any], field_by_key: Mapping[str, str]
 ) -> JsonObject | ValueError:
-    """Convert a table row to a JSON object: drop empty cells, and convert numbers and truth values
-    from text.
+    """Convert a table row to a JSON object.
+
+    Empty cells are dropped, and numbers and truth values are converted from text.
     """
     if len(cells) != len(keys):
         return ValueError(f"{len(cells)} cells under {len(keys)} columns")
@@ -278,15 +323,17 @@ def _value(field: str, cell: Any) -> Any:
     if not cell.strip():
         return None
     if field in ("start_sec", "end_sec", OUTCOME_KEY):
-        try:
-            return float(cell)
-        except ValueError:
-            return cell
-    return (
-        {"true": True, "false": False}.get(cell.strip().lower(), cell)
-        if field == "unverified"
-        else cell
-    )
+        return _number(cell)
+    if field == "unverified":
+        return {"true": True, "false": False}.get(cell.strip().lower(), cell)
+    return cell
+
+
+def _number(cell: str) -> float | str:
+    try:
+        return float(cell)
+    except ValueError:
+        return cell
 
 
 def _download() -> Path:
@@ -399,8 +446,8 @@ def read_annotations(path: str | Path) -> list[Record]:
     """Read an annotation file and check every record.
 
     Args:
-        path: See `load`. Keys are the names of `Record`'s fields, `ALIASES` or the names in
-            ``records.yaml``, in any case, with blanks or hyphens for underscores. Other keys are
+        path: See `load`. Keys are the names of `Record`'s fields, `ALIASES` or those of
+            `OTHER_KEYS`, in any case, with blanks or hyphens for underscores. Other keys are
             ignored. Blanks around texts are dropped, and the case of the environment is ignored.
 
     Returns:
@@ -443,21 +490,8 @@ def check_records(path: str | Path, loaded: Sequence[Raw]) -> list[Record]:
         )
         flaws += value_flaws
         step_id = values.get("step_id")
-        if (
-            isinstance(step_id, str)
-            and is_text(step_id)
-            and (revealed_fields := _fields_in_id(step_id, values))
-        ):
-            flaws.append(
-                f"step_id: contains the text of {', '.join(revealed_fields)}, and the prompt "
-                "shows it to the model; "
-                f"rename the step. Found {quoted(step_id)}"
-            )
-        if (
-            isinstance(step_id, str)
-            and (first_location := first_use.setdefault(step_id, raw.location)) != raw.location
-        ):
-            flaws.append(f"step_id: duplicate of {first_location}; remove or rename one")
+        if isinstance(step_id, str):
+            flaws += _id_flaws(step_id, values, first_use.setdefault(step_id, raw.location), raw)
         problems += [f"{raw.location}, step_id {quoted(step_id)}, {flaw}" for flaw in flaws]
         if record is not None:
             records.append(record)
@@ -481,26 +515,49 @@ def check_records(path: str | Path, loaded: Sequence[Raw]) -> list[Record]:
     return records
 
 
+def _id_flaws(step_id: str, values: Mapping[str, Any], first_location: str, raw: Raw) -> list[str]:
+    """List the problems of a step's id.
+
+    Args:
+        step_id: The id.
+        values: Values of the record by field.
+        first_location: Location of the first record with this id.
+        raw: The record.
+    """
+    flaws: list[str] = []
+    revealed_fields = _fields_in_id(step_id, values) if is_text(step_id) else []
+    if revealed_fields:
+        flaws.append(
+            f"step_id: contains the text of {', '.join(revealed_fields)}, and the prompt "
+            f"shows it to the model; rename the step. Found {quoted(step_id)}"
+        )
+    if first_location != raw.location:
+        flaws.append(f"step_id: duplicate of {first_location}; remove or rename one")
+    return flaws
+
+
 def needed_videos(records: Sequence[Record]) -> dict[str, float]:
-    """Return how many seconds of each video the steps show, by video id in sorted order; overlaps
-    count once.
+    """Return how many seconds of each video the steps show.
+
+    Video ids are in sorted order. Overlaps count once.
     """
     seconds: dict[str, float] = {}
     shown_until: dict[str, float] = {}
-    for record in sorted(
+    in_order = sorted(
         records, key=lambda record: (record.video_id, record.start_sec, record.end_sec)
-    ):
-        start = max(record.start_sec, shown_until.get(record.video_id, 0.0))
-        seconds[record.video_id] = seconds.get(record.video_id, 0.0) + max(
-            0.0, record.end_sec - start
-        )
-        shown_until[record.video_id] = max(shown_until.get(record.video_id, 0.0), record.end_sec)
+    )
+    for record in in_order:
+        video = record.video_id
+        start = max(record.start_sec, shown_until.get(video, 0.0))
+        seconds[video] = seconds.get(video, 0.0) + max(0.0, record.end_sec - start)
+        shown_until[video] = max(shown_until.get(video, 0.0), record.end_sec)
     return seconds
 
 
 def _by_field(raw: Raw) -> tuple[dict[str, Any], list[str]]:
-    """Return values by field name, and problems: duplicate keys, and keys with different values for
-    one field.
+    """Return values by field name, and problems.
+
+    Problems are duplicate keys, and keys with different values for one field.
     """
     values: dict[str, Any] = {}
     problems = [f"{quoted(key)}: {REPEATED}" for key in raw.value.repeated]
@@ -508,7 +565,8 @@ def _by_field(raw: Raw) -> tuple[dict[str, Any], list[str]]:
     for key, field in raw.fields.items():
         value = raw.value[key]
         if field not in values:
-            values[field], keys[field] = value, key
+            values[field] = value
+            keys[field] = key
         elif values[field] != value and field in Record.model_fields:
             problems.append(
                 f"{field}: the keys {quoted(keys[field])} and {quoted(key)} have different values, "
