@@ -19,7 +19,8 @@ from lmms_egoplan.paths import module_yaml
 # Bump when a prompt or the reading of verdicts changes: ratings of different versions are not
 # comparable. The release's prompt uses its definitions. If one request covers several fields, it
 # also uses the release's field names.
-JUDGE_VERSION, RELEASE_JUDGE_VERSION = "1.4", "3.3"
+JUDGE_VERSION = "1.4"
+RELEASE_JUDGE_VERSION = "3.3"
 
 _PROMPTS = module_yaml(__file__)
 
@@ -53,62 +54,83 @@ def judge_prompt(
         predictions: Texts of one or more fields, by field, sanitized for the judge.
         protocol: One of `PROTOCOLS`.
     """
-    fields, labels, definitions = list(predictions), protocol.labels, protocol.definitions
-    texts = "\n".join(
-        _PROMPTS["texts"].format(
-            label=f": {labels[field]}" if len(fields) > 1 else "",
-            reference=references[field],
-            prediction=predictions[field],
-        )
-        for field in fields
-    )
-    rating = _PROMPTS["rating"]
+    fields = list(predictions)
     if len(fields) == 1:
-        definition = definitions[fields[0]]
+        (field,) = fields
         return protocol.prompt.format(
-            setting=protocol.setting, definition=definition, rating=rating, texts=texts
+            setting=protocol.setting,
+            definition=protocol.definitions[field],
+            rating=_PROMPTS["rating"],
+            texts=_texts("", references[field], predictions[field]),
         )
+    definitions: list[str] = []
+    texts: list[str] = []
+    verdicts: list[str] = []
+    for field in fields:
+        label = protocol.labels[field]
+        definitions.append(f"{label}: {protocol.definitions[field]}")
+        texts.append(_texts(f": {label}", references[field], predictions[field]))
+        verdicts.append(f"[[{label}: n]]")
     return _PROMPTS["several"].format(
         setting=protocol.setting,
-        definitions="\n".join(f"{labels[field]}: {definitions[field]}" for field in fields),
-        rating=rating,
-        texts=texts,
-        verdicts="\n".join(f"[[{labels[field]}: n]]" for field in fields),
+        definitions="\n".join(definitions),
+        rating=_PROMPTS["rating"],
+        texts="\n".join(texts),
+        verdicts="\n".join(verdicts),
     )
+
+
+def _texts(label: str, reference: str, prediction: str) -> str:
+    return _PROMPTS["texts"].format(label=label, reference=reference, prediction=prediction)
 
 
 def read_rating(verdict: str) -> float | None:
     r"""Read the rating of one field by the rules of `judging.verdicts`: a number from 0 to 100.
 
-    >>> read_rating("The same action.\n[[85]]"), read_rating("Rating: [[85]]"), read_rating("I give [[85]].")
-    (85.0, 85.0, None)
+    >>> read_rating("The same action.\n[[85]]"), read_rating("Rating: [[85]]")
+    (85.0, 85.0)
+    >>> read_rating("I give [[85]].")
     """
     return agreed_rating(verdict, _number)
 
 
 def read_ratings(verdict: str) -> dict[str, float]:
-    """Read the ratings of several fields by the rules of `judging.verdicts`:
-    ``[[field: n]]`` or ``field: [[n]]``.
+    """Read the ratings of several fields by the rules of `judging.verdicts`.
 
-    The field's name may be in any case, with blanks or hyphens, or one of `ALIASES`. A field is
-    absent if its ratings differ, or if one of them is not a number from 0 to 100.
+    They have the form ``[[field: n]]`` or ``field: [[n]]``. The field's name may be in any case,
+    with blanks or hyphens, or one of `ALIASES`. A field is absent if its ratings differ, or if one
+    of them is not a number from 0 to 100.
     """
-    ratings: dict[str, set[float | None]] = {}
+    values_by_field: dict[str, set[float | None]] = {}
     for placed in placed_ratings(verdict):
         name = re.sub(r"[\W_]+", "_", placed.label.lower()).strip("_")
-        ratings.setdefault(ALIASES.get(name, name), set()).add(_number(placed.number))
-    unanimous = {field: next(iter(values)) for field, values in ratings.items() if len(values) == 1}
-    return {field: rating for field in FIELDS if (rating := unanimous.get(field)) is not None}
+        field = ALIASES.get(name, name)
+        values_by_field.setdefault(field, set()).add(_number(placed.number))
+    ratings: dict[str, float] = {}
+    for field in FIELDS:
+        values = values_by_field.get(field, set())
+        if len(values) == 1:
+            (value,) = values
+            if value is not None:
+                ratings[field] = value
+    return ratings
 
 
 SCALE = RatingScale(read_rating, best=_BEST)
 # Each is named after the version of its prompt. The task determines which one applies.
-_COMMON = {"prompt": _PROMPTS["one"], "scale": SCALE}
 PROTOCOLS = {
-    name: StepProtocol(name=name, **_COMMON, **texts)
+    name: StepProtocol(
+        name=name,
+        prompt=_PROMPTS["one"],
+        scale=SCALE,
+        setting=texts["setting"],
+        definitions=texts["definitions"],
+        labels=texts["labels"],
+    )
     for name, texts in _PROMPTS["protocols"].items()
 }
-PAPER, RELEASE = PROTOCOLS[JUDGE_VERSION], PROTOCOLS[RELEASE_JUDGE_VERSION]
+PAPER = PROTOCOLS[JUDGE_VERSION]
+RELEASE = PROTOCOLS[RELEASE_JUDGE_VERSION]
 
 
 def scale_of(fields: Sequence[str]) -> RatingScale:
@@ -117,7 +139,9 @@ def scale_of(fields: Sequence[str]) -> RatingScale:
     One field uses `SCALE`. Several use the mean of their ratings, which exists only if all are
     rated. The scales of equal fields are the same object, because replies are counted by scale.
     """
-    return SCALE if len(fields) == 1 else _mean_scale(tuple(fields))
+    if len(fields) == 1:
+        return SCALE
+    return _mean_scale(tuple(fields))
 
 
 @functools.cache
@@ -127,9 +151,13 @@ def _mean_scale(fields: tuple[str, ...]) -> RatingScale:
 
 def _mean_rating(fields: Sequence[str], verdict: str) -> float | None:
     ratings = read_ratings(verdict)
-    return fmean(ratings[field] for field in fields) if ratings.keys() >= set(fields) else None
+    if not ratings.keys() >= set(fields):
+        return None
+    return fmean(ratings[field] for field in fields)
 
 
 def _number(text: str) -> float | None:
     """Read a number on the scale; return None for anything else."""
-    return float(text) if _NUMBER.fullmatch(text) and float(text) <= _BEST else None
+    if not _NUMBER.fullmatch(text) or float(text) > _BEST:
+        return None
+    return float(text)

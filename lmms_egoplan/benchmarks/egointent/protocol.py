@@ -30,13 +30,18 @@ ALIASES = {
     "next_step": "next_step_plan",
 }
 OUTCOME_KEY = "outcome_sec"
-"""Key of an annotation for the end of a step's outcome, seconds. Only `annotate egointent` reads it."""
+"""Key of an annotation for the end of a step's outcome, seconds.
+
+Only `annotate egointent` reads it.
+"""
 
 # Bump with every change of the prompt: scores of different versions are not comparable.
-PROMPT_VERSION, RELEASE_PROMPT_VERSION = "1", "4"
+PROMPT_VERSION = "1"
+RELEASE_PROMPT_VERSION = "4"
 
 _PROMPTS: dict[str, str] = module_yaml(__file__)
-PROMPT, RELEASE_PROMPT = _PROMPTS["prompt"], _PROMPTS["release_prompt"]
+PROMPT = _PROMPTS["prompt"]
+RELEASE_PROMPT = _PROMPTS["release_prompt"]
 
 
 def prompt_text(doc: Mapping[str, Any]) -> str:
