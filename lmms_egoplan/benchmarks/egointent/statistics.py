@@ -1,5 +1,6 @@
-"""Count and draw EgoIntent's steps: composition (Fig.
-3), steps per activity (Fig. 4) and durations (Fig. 6).
+"""Count and draw EgoIntent's steps.
+
+Fig. 3 is the composition, Fig. 4 the steps per activity, Fig. 6 the durations.
 
 The paper prints no numbers for Figs. 3 and 4. For Fig. 6, sec. 3.4 states the median, mean, 75th
 percentile and the number of steps above 10 s.
@@ -28,21 +29,32 @@ def statistics_files(steps: Sequence[Record]) -> dict[str, str | bytes]:
     # The paper does not say what an activity is. Its examples, such as repairing and cleaning, are
     # scenarios.
     activities = [step.category or step.scenario or UNKNOWN for step in steps]
-    durations = [
-        round(step.end_sec - step.start_sec, 6) for step in steps
-    ]  # 2.2 - 1.7 is above 0.5
-    files: dict[str, str | bytes] = {}
-    for number, by, groups in ((3, "environment", settings), (4, "activity", activities)):
-        counts = step_counts(groups, settings)
-        files[f"figure_{number}.csv"] = csv_text(
-            [(by, *_SETTINGS), *((group, *row) for group, row in counts.items())]
-        )
-        files[f"figure_{number}.png"] = png_of(
-            draw_counts(counts, f"Steps by {by} (Fig. {number})")
-        )
-    bins = zip((0, *_ENDS), (*_ENDS, ""), duration_bins(durations), strict=True)
-    files["figure_6.csv"] = csv_text([("above_sec", "up_to_sec", "steps"), *bins])
-    return files | {"figure_6.png": png_of(draw_durations(durations))}
+    # Rounded, because 2.2 - 1.7 is above 0.5.
+    durations = [round(step.end_sec - step.start_sec, 6) for step in steps]
+    by_environment = step_counts(settings, settings)
+    by_activity = step_counts(activities, settings)
+    return {
+        "figure_3.csv": _counts_csv("environment", by_environment),
+        "figure_3.png": png_of(draw_counts(by_environment, "Steps by environment (Fig. 3)")),
+        "figure_4.csv": _counts_csv("activity", by_activity),
+        "figure_4.png": png_of(draw_counts(by_activity, "Steps by activity (Fig. 4)")),
+        "figure_6.csv": _durations_csv(durations),
+        "figure_6.png": png_of(draw_durations(durations)),
+    }
+
+
+def _counts_csv(group_column: str, counts: Mapping[str, Sequence[int]]) -> str:
+    lines: list[Sequence[str | int]] = [(group_column, *_SETTINGS)]
+    for group, group_counts in counts.items():
+        lines.append((group, *group_counts))
+    return csv_text(lines)
+
+
+def _durations_csv(durations: Sequence[float]) -> str:
+    lower_ends = (0, *_ENDS)
+    upper_ends = (*_ENDS, "")
+    bins = zip(lower_ends, upper_ends, duration_bins(durations), strict=True)
+    return csv_text([("above_sec", "up_to_sec", "steps"), *bins])
 
 
 def step_counts(groups: Sequence[str], settings: Sequence[str]) -> dict[str, list[int]]:
@@ -51,14 +63,18 @@ def step_counts(groups: Sequence[str], settings: Sequence[str]) -> dict[str, lis
     The largest group is first.
 
     Args:
-        groups, settings: Group and environment of each step.
+        groups: Group of each step.
+        settings: Environment of each step.
 
     >>> step_counts(["painting", "cooking", "cooking"], ["outdoor", "indoor", "indoor"])
     {'cooking': [2, 0, 0], 'painting': [0, 1, 0]}
     """
-    pairs, totals = Counter(zip(groups, settings, strict=True)), Counter(groups)
-    ordered = sorted(totals, key=lambda group: (-totals[group], group))
-    return {group: [pairs[group, setting] for setting in _SETTINGS] for group in ordered}
+    totals = Counter(groups)
+    pairs = Counter(zip(groups, settings, strict=True))
+    counts: dict[str, list[int]] = {}
+    for group in sorted(totals, key=lambda group: (-totals[group], group)):
+        counts[group] = [pairs[group, setting] for setting in _SETTINGS]
+    return counts
 
 
 def duration_bins(durations: Sequence[float]) -> list[int]:
@@ -70,33 +86,41 @@ def duration_bins(durations: Sequence[float]) -> list[int]:
     >>> bins[:3], bins[-2:]
     ([2, 1, 0], [1, 2])
     """
-    return np.bincount(np.searchsorted(_ENDS, durations), minlength=len(_ENDS) + 1).tolist()
+    bin_of_duration = np.searchsorted(_ENDS, durations)
+    return np.bincount(bin_of_duration, minlength=len(_ENDS) + 1).tolist()
 
 
 def draw_counts(groups: Mapping[str, Sequence[int]], title: str) -> Any:
-    """Draw a bar for each group of `step_counts`, divided by environment; hatches distinguish the
-    environments.
+    """Draw a bar for each group of `step_counts`.
+
+    Bars are divided by environment. Hatches distinguish the environments.
     """
     from lmms_egoplan.report.charts import NOTE, finish, hatch, new_figure, shade  # Imports SciPy.
 
     figure, axes = new_figure(7.2, 1.2 + 0.3 * len(groups))
-    parts = np.array([*groups.values()])
-    ends = parts.cumsum(axis=1)
-    for number in np.flatnonzero(parts.any(axis=0)).tolist():
-        look: dict[str, Any] = {
-            "color": shade(number),
-            "hatch": hatch(number),
-            "label": _SETTINGS[number],
-        }
-        axes.barh([*groups], parts[:, number], left=ends[:, number] - parts[:, number], **look)
-    for row, total in enumerate(ends[:, -1]):
-        axes.annotate(
-            f"{total:,} ({total / parts.sum():.1%})", (total, row), (5, 0), va="center", **NOTE
-        )
+    names = list(groups)
+    counts = np.array(list(groups.values()))  # (groups, settings)
+    ends = counts.cumsum(axis=1)
+    starts = ends - counts
+    totals = ends[:, -1]
+    num_steps = counts.sum()
+    for number, setting in enumerate(_SETTINGS):
+        if counts[:, number].any():
+            axes.barh(
+                names,
+                counts[:, number],
+                left=starts[:, number],
+                color=shade(number),
+                hatch=hatch(number),
+                label=setting,
+            )
+    for row, total in enumerate(totals):
+        label = f"{total:,} ({total / num_steps:.1%})"
+        axes.annotate(label, (total, row), (5, 0), va="center", **NOTE)
     axes.set(
         ylim=(len(groups) - 0.4, -0.6),
-        xlim=(0, 1.25 * ends.max()),
-        xlabel=f"{title}: {parts.sum():,} steps",
+        xlim=(0, 1.25 * totals.max()),
+        xlabel=f"{title}: {num_steps:,} steps",
     )
     finish(axes)
     return figure
@@ -109,7 +133,8 @@ def draw_durations(durations: Sequence[float]) -> Any:
     """
     from lmms_egoplan.report.charts import finish, hatch, line, new_figure, shade  # Imports SciPy.
 
-    counts, (figure, axes) = duration_counts(durations), new_figure(7.2, 3.6)
+    counts = duration_counts(durations)
+    figure, axes = new_figure(7.2, 3.6)
     bars = axes.bar(
         [0, *_ENDS], duration_bins(durations), 0.5, align="edge", color=shade(0)
     ).patches
