@@ -1,7 +1,6 @@
-"""Score EgoIntent: the values of each step, as a harness collects them, and their aggregation over
-a run.
+"""Score EgoIntent: the values of each step, and their aggregation over a run.
 
-A step's values are records, as a harness logs them.
+A step's values are records, as a harness collects and logs them.
 
 - A field that is missing in the reply scores 0. The paper does not mention this case; the
   leaderboard of the public release (2026-08) says that missing predictions receive zero.
@@ -51,14 +50,26 @@ def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     >>> from lmms_egoplan.benchmarks.egointent.judge_protocol import PAPER
     >>> from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
     >>> from lmms_egoplan.judging.settings import JudgeSettings
-    >>> references = {"local_intent": "cut the bread", "global_intent": "make toast", "next_step_plan": "spread butter"}
-    >>> fields = {"local_intent": "cut bread", "global_intent": "make toast"}  # the reply has no next step
+    >>> references = {
+    ...     "local_intent": "cut the bread",
+    ...     "global_intent": "make toast",
+    ...     "next_step_plan": "spread butter",
+    ... }
     >>> answer = Prediction(
-    ...     step_id="P01/3", fields=fields, truncated=False, frames_shown=8, frames_sampled=30, references=references
+    ...     step_id="P01/3",
+    ...     fields={"local_intent": "cut bread", "global_intent": "make toast"},  # no next step
+    ...     truncated=False,
+    ...     frames_shown=8,
+    ...     frames_sampled=30,
+    ...     references=references,
     ... )
     >>> (step,) = grade([answer], JudgeSettings("demo"), PAPER)
     >>> doc = {
-    ...     "step_id": "P01/3", "video_id": "P01", "environment": "indoor", "scenario": "cooking", "unverified": False,
+    ...     "step_id": "P01/3",
+    ...     "video_id": "P01",
+    ...     "environment": "indoor",
+    ...     "scenario": "cooking",
+    ...     "unverified": False,
     ...     "split_size": 300,
     ... }
     >>> values = score_step(doc, [step.to_text()])
@@ -69,41 +80,59 @@ def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     """
     (text,) = responses
     step = GradedStep.from_text(text)
-    values, group = values_of(step, doc, "overall"), group_of(doc)
+    values = values_of(step, doc, "overall")
     ratings = {"ratings": step.ratings, "missing": step.missing}
-    return values | {
-        **({doc["environment"]: ratings} if doc["environment"] in ENVIRONMENTS else {}),
-        **dict.fromkeys(group, ratings | group),
-        "unverified": {"unverified": doc["unverified"]},
-    }
+    if doc["environment"] in ENVIRONMENTS:
+        values[doc["environment"]] = ratings
+    group = group_of(doc)
+    (group_name,) = group
+    values[group_name] = ratings | group
+    values["unverified"] = {"unverified": doc["unverified"]}
+    return values
 
 
 def score_release_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
-    """Return the values of `score_step` under the names in `RELEASE_NAMES`, and
-    ``overall_missing_zero``.
+    """Return the values of `score_step` under the names in `RELEASE_NAMES`.
+
+    ``overall_missing_zero`` is added.
 
     >>> from lmms_egoplan.benchmarks.egointent.judge_protocol import PAPER
     >>> from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
     >>> from lmms_egoplan.judging.settings import JudgeSettings
-    >>> references = {"local_intent": "cut the bread", "global_intent": "make toast", "next_step_plan": "spread butter"}
+    >>> references = {
+    ...     "local_intent": "cut the bread",
+    ...     "global_intent": "make toast",
+    ...     "next_step_plan": "spread butter",
+    ... }
     >>> answer = Prediction(
-    ...     step_id="P01/3", fields={"global_intent": "make toast"}, truncated=False, frames_shown=8, frames_sampled=30,
+    ...     step_id="P01/3",
+    ...     fields={"global_intent": "make toast"},
+    ...     truncated=False,
+    ...     frames_shown=8,
+    ...     frames_sampled=30,
     ...     references=references,
     ... )
     >>> (step,) = grade([answer], JudgeSettings("demo"), PAPER)
     >>> doc = {
-    ...     "step_id": "P01/3", "video_id": "P01", "environment": "indoor", "scenario": "cooking", "unverified": False,
+    ...     "step_id": "P01/3",
+    ...     "video_id": "P01",
+    ...     "environment": "indoor",
+    ...     "scenario": "cooking",
+    ...     "unverified": False,
     ...     "split_size": 300,
     ... }
     >>> values = score_release_step(doc, [step.to_text()])
     >>> values["procedural_intent"]["score"], values["overall_missing_zero"]["split_size"]
     (100.0, 300)
     """
-    values = score_step(doc, responses)
-    overall_ratings = {name: values["overall"][name] for name in ("ratings", "missing")}
-    return {RELEASE_NAMES.get(name, name): value for name, value in values.items()} | {
-        "overall_missing_zero": overall_ratings | {"split_size": doc["split_size"]}
+    step_values = score_step(doc, responses)
+    values = {RELEASE_NAMES.get(name, name): value for name, value in step_values.items()}
+    values["overall_missing_zero"] = {
+        "ratings": values["overall"]["ratings"],
+        "missing": values["overall"]["missing"],
+        "split_size": doc["split_size"],
     }
+    return values
 
 
 def values_of(step: JudgedStep, doc: Mapping[str, Any], mean: str) -> Values:
@@ -119,28 +148,41 @@ def values_of(step: JudgedStep, doc: Mapping[str, Any], mean: str) -> Values:
 
     >>> from lmms_egoplan.benchmarks.egointent.judge_protocol import PAPER
     >>> from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
-    >>> fields = {"global_intent": "make toast"}
     >>> answer = Prediction(
-    ...     step_id="P01/3", fields=fields, truncated=False, frames_shown=8, frames_sampled=30, references={}
+    ...     step_id="P01/3",
+    ...     fields={"global_intent": "make toast"},
+    ...     truncated=False,
+    ...     frames_shown=8,
+    ...     frames_sampled=30,
+    ...     references={},
     ... )
     >>> (step,) = grade([answer], None, PAPER)  # without a judge
-    >>> doc = {"step_id": "P01/3", "video_id": "P01", "environment": "indoor", "scenario": "tea", "split_size": 300}
+    >>> doc = {
+    ...     "step_id": "P01/3",
+    ...     "video_id": "P01",
+    ...     "environment": "indoor",
+    ...     "scenario": "tea",
+    ...     "split_size": 300,
+    ... }
     >>> values = values_of(step, doc, "overall")
     >>> values["local_intent"], values["global_intent"]
     ({'missing': True, 'video_id': 'P01', 'score': 0.0}, {'missing': False, 'video_id': 'P01'})
     """
     if step.step_id != doc["step_id"]:
         raise ValueError(f"step {doc['step_id']}: the judged answer belongs to step {step.step_id}")
-    video_and_group = {name: doc[name] for name in ("video_id", "environment")} | group_of(doc)
     ratings = {name: rating for name, rating in step.rated.items() if rating is not None}
-    record = asdict(step) | {"missing": step.missing} | video_and_group
+    record = asdict(step)
+    record["missing"] = step.missing
+    record["video_id"] = doc["video_id"]
+    record["environment"] = doc["environment"]
+    record |= group_of(doc)
     if len(ratings) == len(step.rated):
         record["score"] = fmean(ratings.values())
-    by_rating = {
-        name: {"missing": name in step.missing, "video_id": doc["video_id"]}
-        | ({"score": ratings[name]} if name in ratings else {})
-        for name in step.rated
-    }
+    by_rating: Values = {}
+    for name in step.rated:
+        by_rating[name] = {"missing": name in step.missing, "video_id": doc["video_id"]}
+        if name in ratings:
+            by_rating[name]["score"] = ratings[name]
     return by_rating | {
         mean: record,
         "parsed": {"found": len(step.fields)},
@@ -159,14 +201,15 @@ def values_of(step: JudgedStep, doc: Mapping[str, Any], mean: str) -> Values:
 
 
 def field_score(values: Sequence[Mapping[str, Any]]) -> float:
-    """Return the score of one field (Table 3), 0..100: its mean rating if all found fields are
-    judged.
+    """Return the score of one field (Table 3), 0..100.
 
-    Return NaN if there are no values, or if fields were found but none is judged.
+    It is the mean rating if all found fields are judged. Return NaN if there are no values, or if
+    fields were found but none is judged.
 
     >>> field_score([{"score": 80.0, "missing": False}, {"score": 0.0, "missing": True}])
     40.0
-    >>> field_score([{"score": 80.0, "missing": False}, {"missing": False}])  # the second is unjudged
+    >>> unjudged = {"missing": False}
+    >>> field_score([{"score": 80.0, "missing": False}, unjudged])
     80.0
     """
     return _score([(value.get("score"), value["missing"]) for value in values])
@@ -191,8 +234,9 @@ def overall(values: Sequence[Mapping[str, Any]]) -> float:
 
 
 def overall_missing_zero(values: Sequence[Mapping[str, Any]]) -> float:
-    """Return `overall` as on the release's leaderboard: over the file's steps, with 0 for steps
-    that were not asked.
+    """Return `overall` as on the release's leaderboard.
+
+    It is the mean over the file's steps, with 0 for steps that were not asked.
 
     Args:
         values: Records with ``ratings``, ``missing`` and ``split_size``, one for each step that the
@@ -219,17 +263,20 @@ def mean_of_ratings(values: Sequence[Mapping[str, Any]], key: str, names: Collec
         key: Key of the ratings.
         names: Names of the ratings.
 
-    >>> mean_of_ratings([{"scores": {"gf": 80.0, "hic": 40.0}, "missing": []}], "scores", ("gf", "hic"))
+    >>> step = {"scores": {"gf": 80.0, "hic": 40.0}, "missing": []}
+    >>> mean_of_ratings([step], "scores", ("gf", "hic"))
     60.0
     """
-    return fmean(
-        _score([(value[key][name], name in value["missing"]) for value in values]) for name in names
-    )
+    scores: list[float] = []
+    for name in names:
+        scores.append(_score([(value[key][name], name in value["missing"]) for value in values]))
+    return fmean(scores)
 
 
 def group_scores(values: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return `overall` for each scenario (Fig.
-    7) or goal category, lowest first; groups without a score come last.
+    """Return `overall` for each scenario (as in the paper's Fig. 7) or goal category.
+
+    The lowest score is first. Groups without a score come last.
 
     >>> ratings = {"local_intent": 90.0, "global_intent": 60.0, "next_step_plan": 30.0}
     >>> values = [
@@ -246,7 +293,8 @@ def group_scores(values: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         (group,) = group_of(value).values()
         groups.setdefault(group, []).append(value)
     scores = {group: overall(steps) for group, steps in groups.items()}
-    return dict(sorted(scores.items(), key=lambda item: (math.isnan(item[1]), item[1], item[0])))
+    ordered = sorted(scores.items(), key=lambda item: (math.isnan(item[1]), item[1], item[0]))
+    return dict(ordered)
 
 
 def group_of(doc: Mapping[str, Any]) -> dict[str, str]:
@@ -260,15 +308,18 @@ def group_of(doc: Mapping[str, Any]) -> dict[str, str]:
 
 
 def origin_of(doc: Mapping[str, Any]) -> str | None:
-    """Return the origin of a step; None for a step of the benchmark, which is verified and has no
-    category.
+    """Return the origin of a step; None for a step of the benchmark.
+
+    A step of the benchmark is verified and has no category.
 
     >>> origin_of({"category": None, "unverified": True}), origin_of({"scenario": "cooking"})
     ('unverified steps', None)
     """
     if doc.get("category") is not None:
         return GOALSTEP_STEPS
-    return doc.get("origin") or ("unverified steps" if doc.get("unverified") else None)
+    if doc.get("origin"):
+        return doc["origin"]
+    return "unverified steps" if doc.get("unverified") else None
 
 
 def parsed_share(values: Sequence[Mapping[str, Any]]) -> float:
@@ -289,4 +340,6 @@ def _score(ratings: Sequence[tuple[float | None, bool]]) -> float:
     judged_ratings = [rating for rating in found_ratings if rating is not None]
     if not ratings or (found_ratings and not judged_ratings):
         return math.nan
-    return len(found_ratings) / len(ratings) * fmean(judged_ratings) if judged_ratings else 0.0
+    if not judged_ratings:
+        return 0.0
+    return len(found_ratings) / len(ratings) * fmean(judged_ratings)
