@@ -1,5 +1,6 @@
-"""Draw the heat map of models by scenarios, as in Fig.
-7, or by categories of goals for Goal-Step steps.
+"""Draw the heat map of models by scenarios, as in the paper's Fig. 7.
+
+For Goal-Step steps, the columns are categories of goals.
 """
 
 import math
@@ -17,22 +18,26 @@ from lmms_egoplan.benchmarks.egointent.report.answers import Graded, overall_sco
 from lmms_egoplan.report.charts import new_figure
 from lmms_egoplan.report.document import Figure
 from lmms_egoplan.report.scores import Answer
-from lmms_egoplan.report.tables import read_notes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 # In inches; a cell contains text such as "100.0*".
-_CELL, _LABELS, _NARROWEST = (0.62, 0.42), (3.4, 1.7), 7.5
+_CELL_WIDTH = 0.62
+_CELL_HEIGHT = 0.42
+_LABELS_WIDTH = 3.4
+_LABELS_HEIGHT = 1.7
+_NARROWEST = 7.5
 _NAME = 30  # characters per line of a name
 # From bright to dark in even steps, also in greyscale; darker is higher, as in Fig. 7.
 _COLORS = "YlGnBu"
 # Colours of text on cells, text around cells, and hatches. A page with a dark theme may recolour
 # the text around cells.
-_CELL_INK, _FRAME_INK, _HATCH = "#111111", "0.15", "0.6"
+_CELL_INK = "#111111"
+_FRAME_INK = "0.15"
+_HATCH = "0.6"
 # Below this relative luminance (WCAG 2), white text is easier to read than black.
 _DARK = 0.179
-_NOTE = read_notes(__file__)
 
 
 class Cell(NamedTuple):
@@ -49,7 +54,10 @@ class Cell(NamedTuple):
     @property
     def text(self) -> str:
         """The score as displayed."""
-        return "n/a" if math.isnan(self.score) else f"{self.score:.1f}{'*' * self.partial}"
+        if math.isnan(self.score):
+            return "n/a"
+        star = "*" if self.partial else ""
+        return f"{self.score:.1f}{star}"
 
 
 class Heatmap(NamedTuple):
@@ -72,50 +80,69 @@ def heatmap_of(runs: Sequence[Graded]) -> Heatmap:
     Runs and scenarios without a score come last, and a scenario's average ignores missing scores.
     Ties are ordered by name.
     """
-    cells: dict[str, dict[str, Cell]] = {}
-    for run in runs:
-        answers = list((run.answers or {}).values())
-        by_group: dict[str, list[Answer]] = {}
-        for answer in answers:
-            by_group.setdefault(answer.groups["group"], []).append(answer)
-        cells[run.name] = {"": _cell(answers)} | {
-            group: _cell(steps) for group, steps in by_group.items()
-        }
-    groups = {group for run_cells in cells.values() for group in run_cells} - {""}
-    missing = Cell(math.nan, partial=False)
+    cells = {run.name: _cells_of(run) for run in runs}
     names = sorted(cells, key=lambda name: (_rank([-cells[name][""].score]), name))
-    ordered = sorted(
-        groups,
-        key=lambda group: (_rank([cells[n].get(group, missing).score for n in names]), group),
-    )
-    rows = tuple(
-        tuple(cells[name].get(group, missing) for group in ("", *ordered)) for name in names
-    )
-    return Heatmap(tuple(names), ("Overall", *ordered), rows)
+    groups: set[str] = set()
+    for run_cells in cells.values():
+        groups |= run_cells.keys()
+    groups -= {""}
+    missing = Cell(math.nan, partial=False)
+
+    def order(group: str) -> tuple[float, str]:
+        return _rank([cells[name].get(group, missing).score for name in names]), group
+
+    ordered = sorted(groups, key=order)
+    rows: list[tuple[Cell, ...]] = []
+    for name in names:
+        rows.append(tuple(cells[name].get(group, missing) for group in ("", *ordered)))
+    return Heatmap(tuple(names), ("Overall", *ordered), tuple(rows))
+
+
+def _cells_of(run: Graded) -> dict[str, Cell]:
+    """Return the cells of a run by group; "" for all groups."""
+    answers = list((run.answers or {}).values())
+    by_group: dict[str, list[Answer]] = {}
+    for answer in answers:
+        by_group.setdefault(answer.groups["group"], []).append(answer)
+    cells = {"": _cell(answers)}
+    for group, steps in by_group.items():
+        cells[group] = _cell(steps)
+    return cells
 
 
 def heatmap_figure(runs: Sequence[Graded]) -> Figure:
-    """Return the report's figure for runs that are all about the benchmark's steps, or all about
-    Goal-Step's.
+    """Return the report's figure.
+
+    Args:
+        runs: Runs that are all about the benchmark's steps, or all about Goal-Step's.
     """
-    heatmap, is_goalstep = heatmap_of(runs), runs[0].is_goalstep
-    by = "category" if is_goalstep else "scenario"
+    heatmap = heatmap_of(runs)
+    is_goalstep = runs[0].is_goalstep
+    if is_goalstep:
+        key = "egointent_goalstep_heatmap"
+        title = f"{GOALSTEP_STEPS}: overall score by category"
+        subject = f"{GOALSTEP_STEPS} by the category of their goal"
+        by = "category"
+    else:
+        key = "egointent_heatmap"
+        title = "Overall score by scenario"
+        subject = "As Fig. 7 of the paper"
+        by = "scenario"
     judges = ", ".join(sorted({run.judge or "none" for run in runs}))
-    subject = (
-        f"{GOALSTEP_STEPS} by the category of their goal"
-        if is_goalstep
-        else "As Fig. 7 of the paper"
-    )
-    size = {"runs": len(heatmap.runs), "columns": len(heatmap.columns) - 1}
     return Figure(
-        key="egointent_goalstep_heatmap" if is_goalstep else "egointent_heatmap",
-        title=f"{GOALSTEP_STEPS}: overall score by {by}"
-        if is_goalstep
-        else f"Overall score by {by}",
-        caption=_NOTE("heatmap_caption", subject=subject, by=by, judges=judges),
+        key=key,
+        title=title,
+        caption=(
+            f"{subject}: the run with the highest overall score is on top, the {by} with the "
+            "lowest average on the left. The numbers are those of the table; darker is higher. "
+            "Asterisk: some of the found fields are not judged. n/a: no steps, or no ratings for "
+            f"one of the three fields. Judges: {judges}."
+        ),
         draw=partial(draw, heatmap),
-        description=_NOTE(
-            "heatmap_description", by=by, best=heatmap.runs[0], hardest=heatmap.columns[1], **size
+        description=(
+            f"A grid of {len(heatmap.runs)} runs by {len(heatmap.columns) - 1} columns. Each cell "
+            "shows its score; darker cells have higher scores. Highest overall: "
+            f"{heatmap.runs[0]}. Hardest {by}: {heatmap.columns[1]}."
         ),
         has_cells=True,
     )
@@ -125,37 +152,35 @@ def draw(heatmap: Heatmap) -> "Drawing":
     """Draw a heat map. The user's matplotlib settings for hatches are ignored."""
     import matplotlib
 
-    scores = np.ma.masked_invalid([[cell.score for cell in row] for row in heatmap.cells])
-    rows, columns = scores.shape
+    rows = len(heatmap.runs)
+    columns = len(heatmap.columns)
+    scores = np.ma.masked_invalid(_scores(heatmap))
+    width = _CELL_WIDTH * columns + _LABELS_WIDTH
+    height = _CELL_HEIGHT * rows + _LABELS_HEIGHT
     with matplotlib.rc_context({"hatch.linewidth": 0.5, "hatch.color": _HATCH}):
-        width, height = _CELL[0] * columns + _LABELS[0], _CELL[1] * rows + _LABELS[1]
         figure, axes = new_figure(max(_NARROWEST, width), height)
         axes.patch.set(facecolor="white", edgecolor=_HATCH, hatch="////", linewidth=0)
     mesh = axes.pcolormesh(scores, cmap=_COLORS, edgecolors="white", linewidth=0.8)
     is_dark = ~np.ma.getmaskarray(scores) & (_luminance(mesh.to_rgba(scores)) < _DARK)
-    for y, row in enumerate(heatmap.cells):
-        for x, cell in enumerate(row):
-            box = (
-                {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
-                if math.isnan(cell.score)
-                else None
-            )
-            ink = "white" if is_dark[y, x] else _CELL_INK
+    for row, cells in enumerate(heatmap.cells):
+        for column, cell in enumerate(cells):
+            box = None
+            if math.isnan(cell.score):
+                box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
             axes.text(
-                x + 0.5,
-                y + 0.5,
+                column + 0.5,
+                row + 0.5,
                 cell.text,
                 ha="center",
                 va="center",
-                color=ink,
+                color="white" if is_dark[row, column] else _CELL_INK,
                 fontsize=9,
                 bbox=box,
             )
     axes.axvline(1, color="white", linewidth=6)
-    heads = [_name(column) for column in heatmap.columns]
     axes.set_xticks(
         np.arange(columns) + 0.5,
-        heads,
+        [_name(column) for column in heatmap.columns],
         rotation=40,
         ha="right",
         rotation_mode="anchor",
@@ -166,6 +191,11 @@ def draw(heatmap: Heatmap) -> "Drawing":
     axes.set(xlim=(0, columns), ylim=(rows, 0))
     axes.spines[:].set_visible(False)
     return figure
+
+
+def _scores(heatmap: Heatmap) -> np.ndarray:
+    scores = [cell.score for cells in heatmap.cells for cell in cells]
+    return np.array(scores).reshape(len(heatmap.runs), len(heatmap.columns))
 
 
 def _cell(steps: Sequence[Answer]) -> Cell:
