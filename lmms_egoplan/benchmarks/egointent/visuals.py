@@ -1,5 +1,6 @@
-"""Select the frames of a step that a model is shown, and provide them as images, a clip or a video
-file.
+"""Select the frames of a step that a model is shown.
+
+They are provided as images, a clip or a video file.
 
 No frame at or after the truncation point is shown, under any condition of `shortcuts`. Sec. 4.1:
 open models get "video inputs sampled at 6 FPS", closed ones several images.
@@ -51,8 +52,9 @@ _ROUNDING = 1e-6
 
 
 def step_frames(path: str | Path, start_sec: float, end_sec: float) -> list[int]:
-    """List the frames of a step at 6 per second (sec.
-    4.1), none at or after its truncation point (sec. 3.3).
+    """List the frames of a step at 6 per second (sec. 4.1).
+
+    None is at or after its truncation point (sec. 3.3).
 
     The sample times are ``start_sec + k / 6``, below `end_sec`. Each selects the last frame of the
     step up to this time. Times before the step's first frame select the first frame. Nothing is
@@ -72,24 +74,28 @@ def step_frames(path: str | Path, start_sec: float, end_sec: float) -> list[int]
             time stamps.
     """
     times = frame_times(path)
-    first, stop = (bisect_left(times, seconds) for seconds in (start_sec, end_sec))
+    first = bisect_left(times, start_sec)
+    stop = bisect_left(times, end_sec)
     if not start_sec < end_sec or first == stop:
         raise FrameError(
             f"{path}: no frame from {start_sec} s to before {end_sec} s; the video's frames are "
-            f"at {times[0]} to "
-            f"{times[-1]} s. Correct the step's times, or download the video again"
+            f"at {times[0]} to {times[-1]} s. Correct the step's times, or download the video again"
         )
     span = min(end_sec, times[stop - 1] + 1 / FPS) - start_sec
-    samples = (start_sec + k / FPS for k in range(max(1, ceil((span - _ROUNDING) * FPS))))
-    positions = (bisect_right(times, seconds + _ROUNDING, first, stop) - 1 for seconds in samples)
-    return list(dict.fromkeys(max(first, position) for position in positions))
+    num_samples = max(1, ceil((span - _ROUNDING) * FPS))
+    positions: list[int] = []
+    for number in range(num_samples):
+        sample_time = start_sec + number / FPS
+        last_before = bisect_right(times, sample_time + _ROUNDING, first, stop) - 1
+        positions.append(max(first, last_before))
+    return list(dict.fromkeys(positions))
 
 
 def history_start(path: str | Path, start_sec: float) -> float:
-    """Return the time at which the history of a step begins:
-    `HISTORY_SEC` before it, but not before the video.
+    """Return the time at which the history of a step begins.
 
-    It is a whole number of sample times before the step, so the step's sample times do not change.
+    This is `HISTORY_SEC` before it, but not before the video. It is a whole number of sample times
+    before the step, so the step's sample times do not change.
 
     Raises:
         FrameError: As in `step_frames`.
@@ -99,9 +105,9 @@ def history_start(path: str | Path, start_sec: float) -> float:
 
 
 def thin(positions: Sequence[int], max_frames: int) -> list[int]:
-    """Select at most `max_frames` (at least 1) positions, evenly spaced, including the first and
-    the last.
+    """Select at most `max_frames` (at least 1) positions, evenly spaced.
 
+    The first and the last are included.
     A limit of 1 selects the last position, the nearest to the truncation point.
     """
     if len(positions) <= max_frames:
@@ -115,16 +121,17 @@ def num_shown(doc: Doc, settings: Mapping[str, Any]) -> int:
     Raises:
         LmmsEgoplanError: As for `visual_input`.
     """
+    _, max_frames = _checked(settings)
     row = doc.get("partner") or doc
-    sampled = row[
-        "num_frames_with_history" if doc.get("shortcut") == "with_history" else "num_frames"
-    ]
-    return min(len(_selected(range(sampled), doc.get("shortcut"))), _checked(settings)[1])
+    shortcut = doc.get("shortcut")
+    sampled = row[_count_column(shortcut)]
+    return min(len(_selected(range(sampled), shortcut)), max_frames)
 
 
 def media_shown(doc: Doc, settings: Mapping[str, Any], *, takes_video: bool | None) -> str:
-    """Name the form in which a model gets a step:
-    ``video``, ``images``, ``video file``, ``clip`` or `TEXT_ONLY`.
+    """Name the form in which a model gets a step.
+
+    It is ``video``, ``images``, ``video file``, ``clip`` or `TEXT_ONLY`.
 
     Args:
         doc: As for `visual_input`.
@@ -138,8 +145,10 @@ def media_shown(doc: Doc, settings: Mapping[str, Any], *, takes_video: bool | No
     media, _ = _checked(settings)
     if not num_shown(doc, settings):
         return TEXT_ONLY
-    if media != "clip":
-        return {"frames": "images", "video": "video file"}[media]
+    if media == "frames":
+        return "images"
+    if media == "video":
+        return "video file"
     if takes_video is None:
         return "clip"
     return "video" if takes_video and num_shown(doc, settings) > 1 else "images"
@@ -148,8 +157,9 @@ def media_shown(doc: Doc, settings: Mapping[str, Any], *, takes_video: bool | No
 def clip_rate(
     times: Sequence[float], sampled: Sequence[int], clip_positions: Sequence[int]
 ) -> Fraction | None:
-    """Return the true frame rate of a clip:
-    6 per second, or less for a thinned clip or a slower video.
+    """Return the true frame rate of a clip.
+
+    It is 6 per second, or less for a thinned clip or a slower video.
 
     Args:
         times: Times of all frames of the video, in seconds.
@@ -169,8 +179,9 @@ def clip_rate(
 
 
 def visual_input(doc: Doc, settings: Mapping[str, Any]) -> VisualInput:
-    """Return the visual input for a step, without any frame at or after its truncation point (sec.
-    3.3).
+    """Return the visual input for a step.
+
+    It has no frame at or after the step's truncation point (sec. 3.3).
 
     Args:
         doc: A row of the prepared dataset, or of `shortcuts.under`. The condition ``blind`` shows
@@ -192,12 +203,17 @@ def visual_input(doc: Doc, settings: Mapping[str, Any]) -> VisualInput:
             or a frame cannot be decoded. The message names the step.
     """
     visual = _load_visual(doc, settings)
-    return list(visual) if settings["media"] == "frames" or not visual else [visual]
+    if settings["media"] == "frames" or not visual:
+        return list(visual)
+    return [visual]
 
 
 def step_images(doc: Doc, settings: Mapping[str, Any]) -> list[Image.Image]:
-    """Return the images of `visual_input` for ``frames``, or its `Clip` for ``clip``; raise the
-    same errors.
+    """Return the images of `visual_input` for ``frames``, or its `Clip` for ``clip``.
+
+    Raises:
+        LmmsEgoplanError: As for `visual_input`.
+        FrameError: As for `visual_input`.
     """
     visual = _load_visual(doc, settings)
     assert not isinstance(visual, str)  # only ``video`` returns a path
@@ -205,28 +221,10 @@ def step_images(doc: Doc, settings: Mapping[str, Any]) -> list[Image.Image]:
 
 
 def _load_visual(doc: Doc, settings: Mapping[str, Any]) -> Clip | list[Image.Image] | str:
-    media, max_frames = _checked(settings)
-    row, shortcut, count = doc.get("partner") or doc, doc.get("shortcut"), "num_frames"
     if not num_shown(doc, settings):
         return []
-    path, start, end = row["video_path"], row["start_sec"], row["end_sec"]
     try:
-        if shortcut == "with_history":
-            start, count = history_start(path, start), "num_frames_with_history"
-        sampled: Sequence[int] = step_frames(path, start, end)
-        if len(sampled) != row[count]:
-            raise FrameError(
-                f"{path}: {len(sampled)} frames from {start} s to before {end} s, but "
-                f"{row[count]} when the "
-                "data were prepared. Prepare them again"
-            )
-        sampled = _selected(sampled, shortcut)
-        positions = thin(sampled, max_frames)
-        rate = clip_rate(frame_times(path), sampled, positions)
-        positions = apply_condition(positions, shortcut, doc["step_id"])
-        if media == "video":
-            return _clip_file(row, positions, rate or Fraction(FPS), shortcut)
-        images = read_video_frames(path, positions)
+        return _read_visual(doc, settings)
     except DamagedFrameError as error:
         raise DamagedFrameError(
             f"step {doc['step_id']}: {error}, or find all damaged frames and skip their steps: "
@@ -234,22 +232,66 @@ def _load_visual(doc: Doc, settings: Mapping[str, Any]) -> Clip | list[Image.Ima
         ) from error
     except FrameError as error:
         raise FrameError(f"step {doc['step_id']}: {error}") from error
-    return Clip(images, None if rate is None else float(rate)) if media == "clip" else images
+
+
+def _read_visual(doc: Doc, settings: Mapping[str, Any]) -> Clip | list[Image.Image] | str:
+    media, max_frames = _checked(settings)
+    row = doc.get("partner") or doc
+    shortcut = doc.get("shortcut")
+    path = row["video_path"]
+    sampled = _selected(_sampled_frames(row, shortcut), shortcut)
+    positions = thin(sampled, max_frames)
+    rate = clip_rate(frame_times(path), sampled, positions)
+    positions = apply_condition(positions, shortcut, doc["step_id"])
+    if media == "video":
+        return _clip_file(row, positions, rate or Fraction(FPS), shortcut)
+    images = read_video_frames(path, positions)
+    if media == "frames":
+        return images
+    return Clip(images, None if rate is None else float(rate))
+
+
+def _sampled_frames(row: Doc, shortcut: str | None) -> Sequence[int]:
+    """Return the frames of a step at 6 per second; with its history under ``with_history``.
+
+    Raises:
+        FrameError: Their number has changed since the step was prepared.
+    """
+    path = row["video_path"]
+    start = row["start_sec"]
+    end = row["end_sec"]
+    if shortcut == "with_history":
+        start = history_start(path, start)
+    frames = step_frames(path, start, end)
+    prepared = row[_count_column(shortcut)]
+    if len(frames) != prepared:
+        raise FrameError(
+            f"{path}: {len(frames)} frames from {start} s to before {end} s, but {prepared} when "
+            "the data were prepared. Prepare them again"
+        )
+    return frames
+
+
+def _count_column(shortcut: str | None) -> str:
+    """Return the column with the number of frames from which a condition selects."""
+    return "num_frames_with_history" if shortcut == "with_history" else "num_frames"
 
 
 def _selected(frames: Sequence[int], shortcut: str | None) -> Sequence[int]:
     """Return the frames of a step that a condition may show, before the limit on their number."""
     quarter = ceil(len(frames) / 4)
     parts = {
+        "first_frame": slice(1),
+        "last_frame": slice(-1, None),
         "last_quarter": slice(-quarter, None),
         "without_boundary": slice(-quarter),
         "blind": slice(0),
     }
-    parts |= {"first_frame": slice(1), "last_frame": slice(-1, None)}
     return frames[parts.get(shortcut or "", slice(None))]
 
 
 def _checked(settings: Mapping[str, Any]) -> tuple[str, int]:
+    """Return the settings ``media`` and ``max_frames``."""
     media = settings.get("media")
     if media not in ("frames", "clip", "video"):
         raise LmmsEgoplanError(
@@ -259,11 +301,14 @@ def _checked(settings: Mapping[str, Any]) -> tuple[str, int]:
 
 
 def _clip_file(doc: Doc, positions: Sequence[int], rate: Fraction, shortcut: str | None) -> str:
-    video, order = Path(doc["video_path"]), f" {positions}" if shortcut else ""
+    video = Path(doc["video_path"])
     try:
-        version = sha256(f"{file_version(video.stat())} at {rate}{order}".encode()).hexdigest()[:16]
+        source = f"{file_version(video.stat())} at {rate}"
     except OSError as error:
         raise FrameError(f"{video}: cannot open the video: {error.strerror}") from error
+    if shortcut:
+        source += f" {positions}"
+    version = sha256(source.encode()).hexdigest()[:16]
     name = f"{doc['video_id']}_{doc['start_sec']}_{doc['end_sec']}_{version}_{len(positions)}.mp4"
     path = resolve_inside(data_root() / "egointent" / "clips", name)
     if not path.exists():
