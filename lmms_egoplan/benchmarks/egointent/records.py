@@ -165,9 +165,10 @@ def fields_of_keys(
         keys: Keys of the record.
         field_by_key: The user's choice of fields by key. These keys have priority over all others.
 
-    >>> fields_of_keys(["Step ID", "id", "video_uid", "Procedural Intent"])
-    {'Step ID': 'step_id', 'id': 'id', 'video_uid': 'video_id', 'Procedural Intent':
-    'global_intent'}
+    >>> fields_of_keys(["Step ID", "id", "video_uid"])
+    {'Step ID': 'step_id', 'id': 'id', 'video_uid': 'video_id'}
+    >>> fields_of_keys(["Procedural Intent"])
+    {'Procedural Intent': 'global_intent'}
     """
     names: dict[str, str] = {}
     for key in keys:

@@ -82,8 +82,12 @@ class Prediction:
 
     @classmethod
     def of_reply(cls, doc: Mapping[str, Any], reply: str, **facts: Any) -> "Prediction":
-        """Read a model's reply about a step; `doc` is a row of the prepared dataset, `facts` has
-        the other fields.
+        """Read a model's reply about a step.
+
+        Args:
+            doc: A row of the prepared dataset.
+            reply: The reply without thinking.
+            facts: The other fields.
         """
         return cls(
             step_id=doc["step_id"],
@@ -145,19 +149,32 @@ class JudgedStep(TextRecord):
 
     @classmethod
     def of(cls: type[Judged], prediction: Prediction, judged: Mapping[str, Judgement]) -> Judged:
-        """Make a record; `judged` contains the judgement of each rating, and is empty without a
-        judge.
+        """Make a record.
+
+        Args:
+            prediction: The model's answer.
+            judged: The judgement of each rating; empty without a judge.
         """
         askable = cls.askable(prediction.fields)
-        ratings: dict[str, float | None] = {
-            name: None if name in askable else 0.0 for name in cls.RATED
-        }
-        judgements, judges, errors = (dict[str, str | None].fromkeys(cls.RATED) for _ in range(3))
-        errors |= dict.fromkeys(askable, "no judge is set")
+        ratings: dict[str, float | None] = {}
+        judgements: dict[str, str | None] = dict.fromkeys(cls.RATED)
+        judges: dict[str, str | None] = dict.fromkeys(cls.RATED)
+        errors: dict[str, str | None] = dict.fromkeys(cls.RATED)
+        for name in cls.RATED:
+            if name in askable:
+                ratings[name] = None
+                errors[name] = "no judge is set"
+            else:
+                ratings[name] = 0.0
         for name, judgement in judged.items():
-            ratings[name] = None if judgement.rating is None else float(judgement.rating)
-            judgements[name], judges[name] = judgement.reply, judgement.judge
-            errors[name] = judgement.error if judgement.rating is None else None
+            judgements[name] = judgement.reply
+            judges[name] = judgement.judge
+            if judgement.rating is None:
+                ratings[name] = None
+                errors[name] = judgement.error
+            else:
+                ratings[name] = float(judgement.rating)
+                errors[name] = None
         return cls(
             **{name: getattr(prediction, name) for name in _SAME} | {cls.RATINGS: ratings},
             fields=dict(prediction.fields),
@@ -190,23 +207,20 @@ class JudgedStep(TextRecord):
             ratings_name: Name of the ratings for the warning, in the plural.
         """
         steps = [cls.of(*step) for step in zip(predictions, judged, strict=True)]
-        unjudged = [
-            f"{step.step_id} {name}"
-            for step in steps
-            for name, rating in step.rated.items()
-            if rating is None
-        ]
-        warn_of_missing_ratings(
-            title, unjudged, sum(len(step.askable(step.fields)) for step in steps), ratings_name
-        )
+        unjudged: list[str] = []
+        num_askable = 0
+        for step in steps:
+            unjudged += [
+                f"{step.step_id} {name}" for name, rating in step.rated.items() if rating is None
+            ]
+            num_askable += len(step.askable(step.fields))
+        warn_of_missing_ratings(title, unjudged, num_askable, ratings_name)
         return steps
 
     @classmethod
     def askable(cls, fields: Collection[str]) -> list[str]:
         """List the ratings whose fields were all found."""
-        return [
-            name for name, needed in cls.RATED.items() if all(field in fields for field in needed)
-        ]
+        return [name for name, needed in cls.RATED.items() if set(needed) <= set(fields)]
 
     @property
     def rated(self) -> dict[str, float | None]:
@@ -226,8 +240,9 @@ class JudgedStep(TextRecord):
 
 
 def check_judged(record: Judged) -> Judged:
-    """Check that the parts of a record agree, as in records of `JudgedStep.of`; a validator for
-    pydantic.
+    """Check that the parts of a record agree, as in records of `JudgedStep.of`.
+
+    This is a validator for pydantic.
 
     Raises:
         PydanticCustomError: They disagree.
@@ -274,8 +289,7 @@ def grade(
     *,
     together: bool = False,
 ) -> list[GradedStep]:
-    """Rate the found fields of each prediction with a judge; return the graded steps in the same
-    order.
+    """Rate the found fields of each prediction with a judge; keep the order.
 
     A missing field is rated 0 without a request (see `metrics`). A field that could not be judged
     has an error instead of a rating. A warning names such fields.
@@ -290,25 +304,58 @@ def grade(
     """
     judged: list[dict[str, Judgement]] = [{} for _ in predictions]
     if settings is not None:
-        # A batch has one scale, which depends on the fields of the requests. Requests about one
-        # field share a batch.
-        batches: dict[tuple[str, ...], dict[tuple[int, tuple[str, ...]], JudgeRequest]] = {}
-        for index, prediction in enumerate(predictions):
-            fields = tuple(GradedStep.askable(prediction.fields))
-            is_one = together and fields and settings.model != DEMO
-            for part in [fields] if is_one else [(field,) for field in fields]:
-                batch = batches.setdefault(part if len(part) > 1 else (), {})
-                batch[index, part] = _request(prediction, part, protocol)
+        is_together = together and settings.model != DEMO
         judge = Judge("EgoIntent", settings, KEPT)
-        for batch in batches.values():
-            judgements = judge.rate([*batch.values()], scale_of(next(iter(batch))[1]))
-            for (index, fields), judgement in zip(batch, judgements, strict=True):
-                judged[index] |= _by_field(fields, judgement)
+        for batch in _batches(predictions, protocol, together=is_together):
+            fields_of_first = batch[0].fields
+            judgements = judge.rate([item.request for item in batch], scale_of(fields_of_first))
+            for item, judgement in zip(batch, judgements, strict=True):
+                judged[item.index] |= _by_field(item.fields, judgement)
     steps = GradedStep.of_all(predictions, judged, "EgoIntent", "predicted fields")
     return [
         replace(step, protocol=protocol.name if any(step.judges.values()) else None)
         for step in steps
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """One request of a batch.
+
+    Attributes:
+        index: Position of the prediction.
+        fields: The fields that the request rates.
+        request: The request.
+    """
+
+    index: int
+    fields: tuple[str, ...]
+    request: JudgeRequest
+
+
+def _batches(
+    predictions: Sequence[Prediction], protocol: StepProtocol, *, together: bool
+) -> list[list[_Item]]:
+    """Return the requests for predictions, grouped by their scale.
+
+    A batch has one scale, which depends on the fields of the requests. Requests about one field
+    share a batch.
+    """
+    batches: dict[tuple[str, ...], list[_Item]] = {}
+    for index, prediction in enumerate(predictions):
+        for fields in _fields_of_requests(prediction, together=together):
+            key = fields if len(fields) > 1 else ()
+            request = _request(prediction, fields, protocol)
+            batches.setdefault(key, []).append(_Item(index, fields, request))
+    return list(batches.values())
+
+
+def _fields_of_requests(prediction: Prediction, *, together: bool) -> list[tuple[str, ...]]:
+    """Return the fields that each request about a prediction rates."""
+    fields = GradedStep.askable(prediction.fields)
+    if together and fields:
+        return [tuple(fields)]
+    return [(field,) for field in fields]
 
 
 def assumed_predictions(rows: Iterable[Mapping[str, Any]]) -> list[Prediction]:
@@ -332,8 +379,9 @@ def _blank_images(count: int) -> list[Image.Image]:
 
 
 def estimate(rows: Iterable[Mapping[str, Any]], settings: JudgeSettings) -> None:
-    """Add the requests for answers like the references to the estimate of `settings`, one for each
-    field.
+    """Add the requests for answers like the references to the estimate of `settings`.
+
+    There is one for each field.
     """
     grade(assumed_predictions(rows), settings, RELEASE)
 
@@ -356,17 +404,20 @@ def _by_field(fields: Sequence[str], judgement: Judgement) -> dict[str, Judgemen
     has_ended = judgement.rating is not None or (
         judgement.finish is not None and is_ended(judgement.finish)
     )
-    ratings = read_ratings(without_thinking(judgement.reply or "") or "") if has_ended else {}
-    later = replace(
-        judgement, prompt_tokens=0, completion_tokens=0
-    )  # the first field has the request's tokens
-    return {
-        field: replace(later if n else judgement, rating=ratings.get(field))
-        for n, field in enumerate(fields)
-    }
+    ratings: dict[str, float] = {}
+    if has_ended:
+        ratings = read_ratings(without_thinking(judgement.reply or "") or "")
+    by_field: dict[str, Judgement] = {}
+    for field in fields:
+        by_field[field] = replace(judgement, rating=ratings.get(field))
+        # The first field has the request's tokens.
+        judgement = replace(judgement, prompt_tokens=0, completion_tokens=0)
+    return by_field
 
 
 def _total(judged: Mapping[str, Judgement], tokens: str, count: int) -> int | None:
     """Add a number of tokens over the judgements; None if one is unknown or missing."""
     numbers = [getattr(judgement, tokens) for judgement in judged.values()]
-    return None if None in numbers or len(numbers) < count else sum(numbers)
+    if None in numbers or len(numbers) < count:
+        return None
+    return sum(numbers)

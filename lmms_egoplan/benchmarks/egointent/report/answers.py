@@ -84,17 +84,15 @@ class Graded(ScoredTask):
 
     @property
     def is_release(self) -> bool:
-        """True if the fields have the names of the release of August 2026: version 2 of the task."""
+        """True for version 2 of the task: fields have the names of the release of August 2026."""
         return self.task_run.scoring is not None and self.task_run.scoring.name == TASK
 
     def number(self, metric: str) -> float | None:
         """Return a metric; a field's metric may have the paper's or the release's name."""
         value = super().number(metric)
-        return (
-            super().number(RELEASE_NAMES[metric])
-            if value is None and metric in RELEASE_NAMES
-            else value
-        )
+        if value is None and metric in RELEASE_NAMES:
+            return super().number(RELEASE_NAMES[metric])
+        return value
 
     @property
     def main(self) -> Mean:
@@ -108,39 +106,33 @@ class Graded(ScoredTask):
 
     @property
     def coverage(self) -> float | None:
-        """The fraction of the steps that the score covers, without the share of fields that are not
-        judged.
-        """
-        asked, total = (
-            self.count("num_steps"),
-            OFFICIAL if self.is_official else self.count("split_size"),
-        )
-        unjudged = (self.number("parsed") or 0) * (1 - (self.number("judge_coverage") or 0))
-        return None if asked is None or total is None else min(1.0, asked / total) * (1 - unjudged)
+        """The fraction of the steps that the score covers, without the unjudged fields."""
+        asked = self.count("num_steps")
+        total = OFFICIAL if self.is_official else self.count("split_size")
+        if asked is None or total is None:
+            return None
+        parsed = self.number("parsed") or 0
+        unjudged = parsed * (1 - (self.number("judge_coverage") or 0))
+        return min(1.0, asked / total) * (1 - unjudged)
 
     @property
     def objections(self) -> tuple[str, ...]:
         """Reasons why the scores are not comparable with published ones."""
         size = self.count("split_size")
-        is_other = size not in (None, OFFICIAL) and not self.is_goalstep
-        size_reason = (
-            [f"an annotation file of {counted(size, 'steps')}"]
-            if size is not None and is_other
-            else []
-        )
-        return (*size_reason, *super().objections)
+        if size is None or size == OFFICIAL or self.is_goalstep:
+            return tuple(super().objections)
+        return (f"an annotation file of {counted(size, 'steps')}", *super().objections)
 
     @property
     def prompts(self) -> tuple[str | None, str | None]:
-        """Versions of the prompt and of the judge's prompt, with a remark if one request rates all
-        fields.
+        """Versions of the prompt and of the judge's prompt.
+
+        The latter has a remark if one request rates all fields.
         """
         metadata = self.task_run.config.get("metadata")
         versions = metadata if isinstance(metadata, dict) else {}
-        prompt, judge_prompt = (
-            None if versions.get(name) is None else str(versions[name])
-            for name in ("prompt", "judge_prompt")
-        )
+        prompt = _text_or_none(versions.get("prompt"))
+        judge_prompt = _text_or_none(versions.get("judge_prompt"))
         if '"together": true' in json.dumps(self.task_run.config.get("filter_list")):
             judge_prompt = f"{judge_prompt or 'unknown'} with all fields in one request"
         return prompt, judge_prompt
@@ -159,13 +151,12 @@ class Graded(ScoredTask):
     @property
     def settings(self) -> dict[str, str]:
         """Add the maximum number of frames."""
-        shown = (
-            self.task_run.config.get(name) for name in ("lmms_eval_specific_kwargs", "metadata")
-        )
-        most = next(
-            (most for part in shown if isinstance(most := member(part, "max_frames"), int)), None
-        )
-        return super().settings | ({} if most is None else {"frames": f"up to {most}"})
+        settings = super().settings
+        for name in ("lmms_eval_specific_kwargs", "metadata"):
+            max_frames = member(self.task_run.config.get(name), "max_frames")
+            if isinstance(max_frames, int):
+                return settings | {"frames": f"up to {max_frames}"}
+        return settings
 
     @cached_property
     def means(self) -> dict[str, Mean]:
@@ -176,7 +167,8 @@ class Graded(ScoredTask):
         if self.answers is None:
             return Mean(self.number(name))
         steps = self.of(name)
-        clusters, interval = len({x.cluster for x in steps}), _interval(steps, fields_of(name))
+        interval = _interval(steps, fields_of(name))
+        clusters = len({step.cluster for step in steps})
         return Mean(self.number(name), interval, len(steps), clusters, _drawn(steps))
 
     def of(self, name: str) -> list[Answer]:
@@ -187,8 +179,9 @@ class Graded(ScoredTask):
         ]
 
     def shares(self) -> dict[str, Value]:
-        """Return the cells next to the scores: steps, judge, prompts, media and fractions in per
-        cent.
+        """Return the cells next to the scores.
+
+        They are steps, judge, prompts, media and fractions in per cent.
         """
         percent = {name: self.percent(metric) for name, metric in SHARES.items()}
         percent["coverage"] = in_percent(self.coverage)
@@ -202,13 +195,10 @@ def judged_samples(path: Path) -> Iterator[Judged]:
     stored = read_stored([path])
     for step, row, (_, line) in zip(stored, rows_of(stored), read_lines(path), strict=True):
         record = parse_record(step.where, line)
-        score = KINDS[step.kind][1]
+        _, score = KINDS[step.kind]
+        graded = judged_record(GradedStep, step.where, record)
         config = {"metadata": {"judge_prompt": record.get("judge_prompt")}}
-        yield (
-            step.kind,
-            config,
-            score(row, [judged_record(GradedStep, step.where, record).to_text()]),
-        )
+        yield step.kind, config, score(row, [graded.to_text()])
 
 
 def read_graded(runs: Iterable[Run]) -> Iterator[Graded]:
@@ -227,24 +217,33 @@ def fields_of(name: str) -> Sequence[str]:
 
 
 def overall_of(steps: Sequence[Answer]) -> Mean:
-    """Return the overall score over some steps, as in `metrics`; None if a field was found but
-    never judged.
+    """Return the overall score over some steps, as in `metrics`.
+
+    It is None if a field was found but never judged.
     """
-    clusters = len({step.cluster for step in steps})
     if not steps:
         return Mean(questions=0, clusters=0)
+    clusters = len({step.cluster for step in steps})
     value = overall_score(steps)
-    interval = None if math.isnan(value) else _interval(steps, FIELDS)
-    return Mean(None if math.isnan(value) else value, interval, len(steps), clusters, _drawn(steps))
+    if math.isnan(value):
+        return Mean(None, None, len(steps), clusters, _drawn(steps))
+    return Mean(value, _interval(steps, FIELDS), len(steps), clusters, _drawn(steps))
 
 
 def overall_score(steps: Sequence[Answer]) -> float:
     """Return the value of `overall_of`; NaN instead of None."""
-    return float(_score(_counts(steps, FIELDS).sum(axis=0))) if steps else math.nan
+    if not steps:
+        return math.nan
+    return float(_score(_counts(steps, FIELDS).sum(axis=0)))
+
+
+def _text_or_none(value: Any) -> str | None:
+    return None if value is None else str(value)
 
 
 def _answer(sample: Mapping[str, Any]) -> Answer:
-    values, doc = sample.get("overall", {}), sample.get("doc")
+    values = sample.get("overall", {})
+    doc = sample.get("doc")
     graded = logged(GradedStep, values)
     unverified = sample.get("unverified") == {"unverified": True}
     is_goalstep = values.get("scenario") is None and values.get("category") is not None
@@ -274,7 +273,8 @@ def _interval(steps: Sequence[Answer], names: Sequence[str]) -> tuple[float, flo
 
     In a compact run, steps with a field that was found but not judged count as not asked.
     """
-    clusters, counts = [step.cluster or "" for step in steps], _counts(steps, names)
+    clusters = [step.cluster or "" for step in steps]
+    counts = _counts(steps, names)
     design = steps[0].design if steps else None
     if design:
         is_judged = (counts[..., 1] == counts[..., 2]).all(axis=1)
@@ -288,15 +288,17 @@ def _drawn(steps: Sequence[Answer]) -> int | None:
 
 
 def _counts(steps: Sequence[Answer], names: Sequence[str]) -> np.ndarray:
-    """Count steps, found fields and judged fields, and sum ratings, for each step and field:
-    (steps, fields, 4).
-    """
-    return np.array([[_count(step, field) for field in names] for step in steps], dtype=float)
+    """Return, for each step and field, the counts of `_count`; shape (steps, fields, 4)."""
+    counts: list[list[tuple[int, bool, bool, float]]] = []
+    for step in steps:
+        counts.append([_count(step, field) for field in names])
+    return np.array(counts, dtype=float)
 
 
 def _score(counts: np.ndarray) -> np.ndarray:
-    """Return the mean of the fields' scores from sums of `_counts`; NaN if a field was found but
-    never judged.
+    """Return the mean of the fields' scores from sums of `_counts`.
+
+    It is NaN if a field was found but never judged.
     """
     asked, num_found, judged, total = np.moveaxis(counts, -1, 0)
     scores = (num_found / asked * total / np.maximum(judged, 1)).mean(axis=-1)
@@ -304,5 +306,6 @@ def _score(counts: np.ndarray) -> np.ndarray:
 
 
 def _count(step: Answer, field: str) -> tuple[int, bool, bool, float]:
+    """Return 1, true for a found field, true for a judged field, and the rating."""
     _, rating = step.texts.get(field, ("", None))
     return 1, field in step.texts, rating is not None, rating or 0.0
