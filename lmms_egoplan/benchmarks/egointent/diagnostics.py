@@ -1,7 +1,6 @@
-"""Score EgoIntent's replies without references: the task egointent_diagnostics, whose judge sees
-the frames.
+"""Score EgoIntent's replies without references: the task egointent_diagnostics.
 
-The benchmark's release of August 2026 adds these four scores to the paper's:
+Its judge sees the frames. The benchmark's release of August 2026 adds these four scores to the paper's:
 
 - GF: Is the prediction supported by what is visible?
 - HIC: Do local and procedural intent form a goal hierarchy?
@@ -15,6 +14,7 @@ As in `metrics`, a score is 0 if one of its fields is missing. A score that no j
 lowers the coverage.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -110,8 +110,9 @@ def diagnostics_prompt(name: str, prediction: Mapping[str, str]) -> str:
 def diagnose(
     predictions: Sequence[scoring.Prediction], settings: JudgeSettings | None
 ) -> list[Diagnosis]:
-    """Rate the four `SCORES` of each prediction with a judge that sees the frames; return the
-    diagnoses in order.
+    """Rate the four `SCORES` of each prediction with a judge that sees the frames.
+
+    The diagnoses are in the order of the predictions.
 
     Each score takes one request. If a field of the score is missing, the score is 0, without a
     request. If a score could not be judged or the frames cannot be read, it is None, with an error.
@@ -129,53 +130,77 @@ def diagnose(
             "reads images"
         )
     elif settings is not None:
-        prompts = [
-            {name: diagnostics_prompt(name, texts) for name in Diagnosis.askable(texts)}
-            for texts in (
-                {field: sanitize(text)[0] for field, text in prediction.fields.items()}
-                for prediction in predictions
-            )
-        ]
+        prompts = [_prompts(prediction) for prediction in predictions]
         _log_cost(predictions, prompts, settings)
         judge = Judge("EgoIntent diagnostics", settings, scoring.KEPT)
-        for start in range(0, len(predictions), _CHUNK):
-            requests: list[tuple[int, str, JudgeRequest]] = []
-            for index in range(start, min(start + _CHUNK, len(predictions))):
-                prediction = predictions[index]
-                try:
-                    is_asked = prompts[index] and judge.failure is None
-                    images = encode_frames(prediction.load_images()) if is_asked else ()
-                except FrameError as error:
-                    unasked = Judgement(
-                        None, None, settings.model, error=f"the frames cannot be read: {error}"
-                    )
-                    judged[index] = dict.fromkeys(prompts[index], unasked)
-                    continue
-                requests += [
-                    (
-                        index,
-                        name,
-                        JudgeRequest(f"{prediction.step_id} {name}", prompt, "", "", images),
-                    )
-                    for name, prompt in prompts[index].items()
-                ]
-            part = f"{start // _CHUNK + 1}/{-(-len(predictions) // _CHUNK)}"
-            judgements = judge.rate([request for *_, request in requests], SCALE, part)
-            for (index, name, _), judgement in zip(requests, judgements, strict=True):
-                judged[index][name] = judgement
+        num_chunks = math.ceil(len(predictions) / _CHUNK)
+        for number in range(num_chunks):
+            chunk = slice(number * _CHUNK, (number + 1) * _CHUNK)
+            part = f"{number + 1}/{num_chunks}"
+            judged[chunk] = _judge_chunk(
+                judge, settings.model, predictions[chunk], prompts[chunk], part
+            )
     return Diagnosis.of_all(predictions, judged, "EgoIntent diagnostics", "scores")
+
+
+def _prompts(prediction: scoring.Prediction) -> dict[str, str]:
+    """Return the prompt of each score that can be asked."""
+    texts = {field: sanitize(text)[0] for field, text in prediction.fields.items()}
+    return {name: diagnostics_prompt(name, texts) for name in Diagnosis.askable(texts)}
+
+
+def _judge_chunk(
+    judge: Judge,
+    model: str,
+    predictions: Sequence[scoring.Prediction],
+    prompts: Sequence[Mapping[str, str]],
+    part: str,
+) -> list[dict[str, Judgement]]:
+    """Ask the judge about predictions whose frames fit into memory together.
+
+    Args:
+        judge: The judge.
+        model: Name of its model.
+        predictions: The predictions.
+        prompts: The prompts of each prediction by score.
+        part: Name of this part in the progress bar.
+
+    Returns:
+        The judgements of each prediction by score.
+    """
+    judged: list[dict[str, Judgement]] = [{} for _ in predictions]
+    places: list[tuple[int, str]] = []
+    requests: list[JudgeRequest] = []
+    for index, (prediction, step_prompts) in enumerate(zip(predictions, prompts, strict=True)):
+        images: tuple[str, ...] = ()
+        if step_prompts and judge.failure is None:
+            try:
+                images = encode_frames(prediction.load_images())
+            except FrameError as error:
+                reason = f"the frames cannot be read: {error}"
+                unasked = Judgement(None, None, model, error=reason)
+                judged[index] = dict.fromkeys(step_prompts, unasked)
+                continue
+        for name, prompt in step_prompts.items():
+            places.append((index, name))
+            request_id = f"{prediction.step_id} {name}"
+            requests.append(JudgeRequest(request_id, prompt, "", "", images))
+    judgements = judge.rate(requests, SCALE, part)
+    for (index, name), judgement in zip(places, judgements, strict=True):
+        judged[index][name] = judgement
+    return judged
 
 
 def probe_form(settings: JudgeSettings) -> tuple[JudgeSettings, Prompt]:
     """Return the settings and the form of prompts, with as many images as any, for `probe`."""
-    return settings, replace(
-        PROBE, images=encode_frames([Image.new("RGB", (_PROBE_SIDE,) * 2)] * MAX_IMAGES)
-    )
+    blank = Image.new("RGB", (_PROBE_SIDE, _PROBE_SIDE))
+    return settings, replace(PROBE, images=encode_frames([blank] * MAX_IMAGES))
 
 
 def estimate(rows: Iterable[Mapping[str, Any]], settings: JudgeSettings) -> None:
-    """Add the requests for answers like the references to the estimate of `settings`, with all
-    frames of a step.
+    """Add the requests for answers like the references to the estimate of `settings`.
+
+    They have all frames of a step.
     """
     diagnose(scoring.assumed_predictions(rows), settings)
 
@@ -185,24 +210,23 @@ def _log_cost(
     prompts: Sequence[Mapping[str, str]],
     settings: JudgeSettings,
 ) -> None:
-    requests = sum(map(len, prompts))
-    images = sum(
-        min(step.frames_shown, MAX_IMAGES) * len(texts)
-        for step, texts in zip(predictions, prompts, strict=True)
-    )
-    text_tokens = (
-        sum(len(prompt) for texts in prompts for prompt in texts.values()) // _CHARACTERS_PER_TOKEN
-    )
+    requests = 0
+    images = 0
+    characters = 0
+    for prediction, step_prompts in zip(predictions, prompts, strict=True):
+        requests += len(step_prompts)
+        images += min(prediction.frames_shown, MAX_IMAGES) * len(step_prompts)
+        characters += sum(len(prompt) for prompt in step_prompts.values())
+    text_tokens = characters // _CHARACTERS_PER_TOKEN
+    openai_tokens = images * OPENAI_TOKENS + text_tokens
+    qwen_tokens = images * QWEN_TOKENS + text_tokens
     logger.info(
         f"EgoIntent diagnostics: this process sends {settings.model} {requests:,} requests with "
-        f"{images:,} images of "
-        f"at most {LONGER_SIDE} x {LONGER_SIDE} px: up to about "
-        f"{images * OPENAI_TOKENS + text_tokens:,} input tokens "
-        f"by OpenAI's rule for GPT-4o ({OPENAI_TOKENS} an image), or "
-        f"{images * QWEN_TOKENS + text_tokens:,} by "
-        f"Qwen3-VL's ({QWEN_TOKENS}), including {text_tokens:,} for text. Stored judgements cost "
-        "nothing. A request "
-        "whose reply has no rating is repeated up to twice"
+        f"{images:,} images of at most {LONGER_SIDE} x {LONGER_SIDE} px: up to about "
+        f"{openai_tokens:,} input tokens by OpenAI's rule for GPT-4o ({OPENAI_TOKENS} an image), "
+        f"or {qwen_tokens:,} by Qwen3-VL's ({QWEN_TOKENS}), including {text_tokens:,} for text. "
+        "Stored judgements cost nothing. A request whose reply has no rating is repeated up to "
+        "twice"
     )
 
 
@@ -247,12 +271,20 @@ def score_diagnostics(doc: Mapping[str, Any], responses: Sequence[str]) -> Value
 
     >>> from lmms_egoplan.benchmarks.egointent.scoring import Prediction
     >>> answer = Prediction(
-    ...     step_id="P01/3", fields={"next_step_plan": "spread butter"}, truncated=False, frames_shown=8,
-    ...     frames_sampled=30, references={},
+    ...     step_id="P01/3",
+    ...     fields={"next_step_plan": "spread butter"},
+    ...     truncated=False,
+    ...     frames_shown=8,
+    ...     frames_sampled=30,
+    ...     references={},
     ... )
     >>> (diagnosis,) = diagnose([answer], None)  # without a judge
     >>> doc = {
-    ...     "step_id": "P01/3", "video_id": "P01", "environment": "indoor", "scenario": "cooking", "split_size": 300,
+    ...     "step_id": "P01/3",
+    ...     "video_id": "P01",
+    ...     "environment": "indoor",
+    ...     "scenario": "cooking",
+    ...     "split_size": 300,
     ... }
     >>> values = score_diagnostics(doc, [diagnosis.to_text()])
     >>> values["gf"], values["npf"]
