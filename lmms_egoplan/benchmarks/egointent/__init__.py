@@ -1,5 +1,4 @@
-"""EgoIntent: infer what a person does in one step of a first-person video, why, and what comes
-next.
+"""EgoIntent: infer what a person does in a step of a first-person video, why, and what is next.
 
 A judge model grades the answers. The data are 3,014 steps of Ego4D Goal-Step's videos,
 https://github.com/facebookresearch/ego4d-goalstep.

@@ -1,5 +1,6 @@
-"""Read EgoIntent's stored answers, from a run or from another framework; judge them and write the
-result.
+"""Read EgoIntent's stored answers, judge them and write the result.
+
+The answers come from a run or from another framework.
 """
 
 import json
@@ -68,12 +69,15 @@ def read_stored(paths: Iterable[Path]) -> list[StoredStep]:
             names line and field.
     """
     steps: dict[tuple[str, str], StoredStep] = {}
-    for step in (_stored(*line) for path in paths for line in stored_lines(path, TASK)):
-        if (earlier := steps.setdefault((step.kind, step.step_id), step)) is not step:
-            raise LmmsEgoplanError(
-                f"{step.where}: duplicate step {step.step_id!r}, already in "
-                f"{earlier.where}; use the answers of one run"
-            )
+    for path in paths:
+        for where, line, run in stored_lines(path, TASK):
+            step = _stored(where, line, run)
+            earlier = steps.setdefault((step.kind, step.step_id), step)
+            if earlier is not step:
+                raise LmmsEgoplanError(
+                    f"{step.where}: duplicate step {step.step_id!r}, already in "
+                    f"{earlier.where}; use the answers of one run"
+                )
     return list(steps.values())
 
 
@@ -142,8 +146,7 @@ def _stored(where: str, line: str, run: Origin | None) -> StoredStep:
     if isinstance(record.get("diagnostics"), dict):
         raise LmmsEgoplanError(
             f"{where}: answers of egointent_diagnostics cannot be judged here, because the judge "
-            "needs the frames. Set "
-            "a judge and repeat the run with --use_cache"
+            "needs the frames. Set a judge and repeat the run with --use_cache"
         )
     if isinstance(record.get("overall"), dict):
         record = record["overall"] | {"kind": TASK if "overall_missing_zero" in record else V1}

@@ -1,8 +1,8 @@
 """Define EgoIntent's subcommands of ``lmms-egoplan``."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -42,15 +42,18 @@ from lmms_egoplan.judging.settings import language_model
 from lmms_egoplan.outputs import also_writes
 from lmms_egoplan.prepared_counts import Figures, SkipMissing, Verify, print_summary, write_figures
 
+if TYPE_CHECKING:
+    from lmms_egoplan.benchmarks.egointent.report import EgoIntentReport
+
 Annotations = Annotated[
     str,
     typer.Argument(
         metavar="FILE|DIR|hub",
-        help="Annotated steps: a file (JSON, JSON Lines, CSV or parquet), a "
-        "folder with the released "
-        "dataset, or `hub` "
-        "for py2279105943/EgoIntent on the Hugging Face hub. To read a local file or folder named "
-        "hub, use `./hub`.",
+        help=(
+            "Annotated steps: a file (JSON, JSON Lines, CSV or parquet), a folder with the "
+            "released dataset, or `hub` for py2279105943/EgoIntent on the Hugging Face hub. To "
+            "read a local file or folder named hub, use `./hub`."
+        ),
     ),
 ]
 
@@ -89,20 +92,15 @@ def prepare(
     - Videos: https://ego4d-data.org
     - File format: `egointent/FORMAT.md` in the folder that `lmms-egoplan tasks-path` prints.
     """
-    pairs = [pair.partition("=") for pair in keys or ()]
-    fields = {key: ALIASES.get(field, field) for field, _, key in pairs}
-    if wrong := [
-        field for key, field in fields.items() if field not in Record.model_fields or not key
-    ]:
-        raise typer.BadParameter(
-            (
-                f"expected FIELD=KEY with a field of {', '.join(Record.model_fields)}; got "
-                f"{', '.join(wrong)}"
-            ),
-            param_hint="--keys",
-        )
-    options = {"skip_missing": skip_missing, "verify": verify, "leakage": leakage}
-    summary = prepare_egointent(annotations, videos, field_by_key=fields, **options)
+    field_by_key = _read_keys(keys or [])
+    summary = prepare_egointent(
+        annotations,
+        videos,
+        skip_missing=skip_missing,
+        verify=verify,
+        field_by_key=field_by_key,
+        leakage=leakage,
+    )
     typer.echo("Fields, the keys they were read from, and the number of records with each key:")
     for line in summary["mapping"]:
         typer.echo(f"  {line}")
@@ -117,9 +115,33 @@ def prepare(
     if summary["unverified"]:
         typer.echo(f"Steps with unverified labels: {summary['unverified']}")
     if figures:
-        write_figures(
-            summary, statistics_files(check_records(annotations, load(annotations, fields)))
+        steps = check_records(annotations, load(annotations, field_by_key))
+        write_figures(summary, statistics_files(steps))
+
+
+def _read_keys(keys: Sequence[str]) -> dict[str, str]:
+    """Return the field for each key.
+
+    Args:
+        keys: Values of ``--keys``: ``FIELD=KEY``.
+
+    Raises:
+        typer.BadParameter: A field is unknown, or a key is missing.
+    """
+    field_by_key: dict[str, str] = {}
+    for pair in keys:
+        field, _, key = pair.partition("=")
+        field_by_key[key] = ALIASES.get(field, field)
+    wrong = [
+        field for key, field in field_by_key.items() if field not in Record.model_fields or not key
+    ]
+    if wrong:
+        raise typer.BadParameter(
+            f"expected FIELD=KEY with a field of {', '.join(Record.model_fields)}; got "
+            f"{', '.join(wrong)}",
+            param_hint="--keys",
         )
+    return field_by_key
 
 
 def list_videos(
@@ -145,10 +167,11 @@ def judge(
     samples: Annotated[
         list[Path],
         typer.Argument(
-            help="Answers to judge: folders with runs, sample files "
-            "(`*_samples_egointent*.jsonl`), "
-            "JSON Lines with "
-            "step_id and answer, or files that this command wrote.",
+            help=(
+                "Answers to judge: folders with runs, sample files "
+                "(`*_samples_egointent*.jsonl`), JSON Lines with step_id and answer, or files that "
+                "this command wrote."
+            ),
             metavar="SAMPLES",
         ),
     ],
@@ -177,7 +200,6 @@ def judge(
     Example: `lmms-egoplan judge egointent runs/my-model --out judged.jsonl`
     """
     # Imported here because reports load SciPy.
-    from lmms_egoplan.benchmarks.egointent.report import EgoIntentReport
     from lmms_egoplan.report.runs import read_judged
     from lmms_egoplan.report.summary import print_runs
 
@@ -198,7 +220,20 @@ def judge(
     unjudged = sum(None in step.rated.values() for step in judged)
     written = written_path(out, unjudged)
     write_judged(written, stored, judged)
-    benchmarks = [SimpleNamespace(name="egointent", load_report=lambda: EgoIntentReport)]
+    benchmarks = [_ReportedEgoIntent()]
     print_runs([read_judged(written, benchmarks)], Console(), benchmarks)
     settings.asking.print_cost()
     end(written, unjudged, len(judged))
+
+
+class _ReportedEgoIntent:
+    """EgoIntent as the report needs it: its name and its part of the report."""
+
+    name = "egointent"
+    title = "EgoIntent"
+
+    def load_report(self) -> "type[EgoIntentReport]":
+        """Import the report, which loads SciPy."""
+        from lmms_egoplan.benchmarks.egointent.report import EgoIntentReport
+
+        return EgoIntentReport
