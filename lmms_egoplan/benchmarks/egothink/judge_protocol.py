@@ -26,12 +26,12 @@ EXAMPLE = re.compile(
     r"""
     (?: \b example | \b e\.?g\b\.? )             # "for example", "e.g."
     (?:                                         # then
-        [ \t]* [:,(*_`"'“”„‘’«「] [^\w.!?;]{0,12}  # punctuation, markup and quotation marks
+        [ \t]* [:,(*_`"'“”„\u2018\u2019«「] [^\w.!?;]{0,12}  # punctuation, quotation marks
         | [ ]                                   # or one space
     )
     (?:                                         # "Rating:", if it is there
         rating
-        [\s*_"'`”]{0,9} [:：=]? [\s*_"'`“]{0,9}
+        [\s*_"'`”]{0,9} [:\uff1a=]? [\s*_"'`“]{0,9}
     )?
     \[\[ \s? 0\.5 \s? \]\]
     """,
