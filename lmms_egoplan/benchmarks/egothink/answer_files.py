@@ -1,5 +1,6 @@
-"""Read and write files of EgoThink answers, from runs and other frameworks, and their ratings by
-judges and people.
+"""Read and write files of EgoThink answers, and their ratings by judges and people.
+
+The answers come from runs and other frameworks.
 """
 
 import math
@@ -171,16 +172,20 @@ def write_judged(
         OSError: The folder cannot be written.
     """
     records = [asdict(answer) for answer in repeats[0]]
-    for record, same in (
-        zip(records, zip(*repeats, strict=True), strict=True) if len(repeats) > 1 else ()
-    ):
-        record["repeats"] = [{name: getattr(answer, name) for name in _REPEATED} for answer in same]
-    judged = zip(repeats[0], runs, strict=False)
-    runs = [
-        run and run.model_copy(update={"version": version_under(x.protocol, run.version)})
-        for x, run in judged
-    ]
-    write_lines(path, records, runs)
+    if len(repeats) > 1:
+        for record, repeats_of_answer in zip(records, zip(*repeats, strict=True), strict=True):
+            record["repeats"] = [_repeated_fields(answer) for answer in repeats_of_answer]
+    judged_runs: list[Origin | None] = []
+    for answer, run in zip(repeats[0], runs, strict=False):
+        if run:
+            version = version_under(answer.protocol, run.version)
+            run = run.model_copy(update={"version": version})
+        judged_runs.append(run)
+    write_lines(path, records, judged_runs)
+
+
+def _repeated_fields(answer: JudgedAnswer) -> dict[str, Any]:
+    return {name: getattr(answer, name) for name in _REPEATED}
 
 
 def _stored_answer(where: str, line: str, run: Origin | None) -> StoredAnswer:
@@ -247,8 +252,9 @@ class _Repeated(Checked):
 
 
 def between_levels(rated: Rated) -> dict[str, float]:
-    """Return the ratings outside `LEVELS`, as a mean of several raters has them, or a judge of a
-    published protocol.
+    """Return the ratings outside `LEVELS`.
+
+    A mean of several raters has them, or a judge of a published protocol.
     """
     return {
         question: rating
@@ -345,9 +351,11 @@ def read_repeated(path: Path) -> tuple[dict[str, list[float | None]], str]:
             raise LmmsEgoplanError(
                 f"{stored.where}: repeats: expected two or more judgements; {how}"
             )
-        if ratings and len(repeats) != (count := len(next(iter(ratings.values())))):
+        first = next(iter(ratings.values()), None)
+        if first is not None and len(repeats) != len(first):
             raise LmmsEgoplanError(
-                f"{stored.where}: {len(repeats)} repeats, but earlier lines have {count}; {how}"
+                f"{stored.where}: {len(repeats)} repeats, but earlier lines have {len(first)}; "
+                f"{how}"
             )
         ratings[stored.id] = [repeat.rating for repeat in repeats]
         judges |= {str(repeat.judge) for repeat in repeats if repeat.rating is not None}

@@ -40,7 +40,16 @@ def score_answer(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
         ValueError: There is not exactly one response, it is not a judged answer, or it answers
             another question.
 
-    >>> judged = JudgedAnswer("existence/1", "a cup", False, False, 0.5, "Rating: [[0.5]]", "gpt-4o-2024-11-20", None)
+    >>> judged = JudgedAnswer(
+    ...     id="existence/1",
+    ...     answer="a cup",
+    ...     truncated=False,
+    ...     suspect=False,
+    ...     rating=0.5,
+    ...     judgement="Rating: [[0.5]]",
+    ...     judge="gpt-4o-2024-11-20",
+    ...     error=None,
+    ... )
     >>> values = score_answer({"id": "existence/1"}, [judged.to_text()])
     >>> values["score"]["score"], values["judge_coverage"], values["judge_model"]
     (50.0, {'judged': True}, {'judge': 'gpt-4o-2024-11-20'})
@@ -50,17 +59,21 @@ def score_answer(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     if judged.id != doc["id"]:
         raise ValueError(f"question {doc['id']} got the judged answer to {judged.id}")
     is_judged = judged.rating is not None
+    record = asdict(judged)
+    if judged.score is not None:
+        record["score"] = judged.score
+    protocol = None
+    if judged.judge is not None:
+        protocol = judged.protocol or DEFAULT_PROTOCOL
     return {
-        "score": asdict(judged) | ({} if judged.score is None else {"score": judged.score}),
+        "score": record,
         "judge_coverage": {"judged": is_judged},
         "judge_failed": {"failed": judged.score is not None and not is_judged},
         "truncated": {"truncated": judged.truncated},
         "truncated_of": {"truncated": judged.truncated},
         "suspect": {"suspect": judged.suspect},
         "judge_model": {"judge": judged.judge if is_judged else None},
-        "judge_protocol": {
-            "protocol": None if judged.judge is None else judged.protocol or DEFAULT_PROTOCOL
-        },
+        "judge_protocol": {"protocol": protocol},
         **judge_tokens(judged.judge_prompt_tokens, judged.judge_reply_tokens),
         "prompts": {"prompts": judged.prompts},
         "num_questions": {"id": judged.id},
@@ -69,8 +82,9 @@ def score_answer(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
 
 
 def prompts_used(values: Sequence[Mapping[str, Any]]) -> str:
-    """Return the names of the prompt families that were used, sorted and joined by semicolons;
-    ``unknown`` for None.
+    """Return the names of the prompt families that were used, sorted and joined by semicolons.
+
+    None is ``unknown``.
 
     >>> prompts_used([{"prompts": "paper's"}, {"prompts": None}])
     "paper's; unknown"
@@ -96,8 +110,7 @@ def mean_over_dimensions(
     if len(values) != len(DIMENSION_NAMES):
         logger.error(
             f"EgoThink: no mean over {len(DIMENSION_NAMES)} dimensions from {len(values)} values; "
-            "run egothink_bench "
-            "without its subgroups; it reports them anyway"
+            "run egothink_bench without its subgroups; it reports them anyway"
         )
         return math.nan
     weights = sizes if weight_by_size else [1] * len(sizes)
@@ -107,27 +120,27 @@ def mean_over_dimensions(
 def noise_by_dimension(
     ratings: Mapping[str, Sequence[float | None]], questions: Mapping[str, int]
 ) -> dict[str, Noise]:
-    """Return the noise of each dimension with answers, and of their plain mean as ``average``;
-    scores are 0..100.
+    """Return the noise of each dimension with answers, and of their plain mean as ``average``.
 
-    The average has scores only if every question of all dimensions has a rating in every repeat.
+    Scores are 0..100. The average has scores only if every question of all dimensions has a rating
+    in every repeat.
 
     Args:
         ratings: At least two ratings of each answer, one per repeat, by id; None for a missing
             rating.
         questions: Number of questions of each dimension.
 
-    >>> noises = noise_by_dimension({"existence/1": [1.0, 1.0], "existence/2": [0.5, 0.0]}, {"existence": 50})
+    >>> ratings = {"existence/1": [1.0, 1.0], "existence/2": [0.5, 0.0]}
+    >>> noises = noise_by_dimension(ratings, {"existence": 50})
     >>> noises["existence"].scores, noises["average"].scores, noises["average"].answers
     ((75.0, 50.0), (), 2)
     """
     noises: dict[str, Noise] = {}
     for name in DIMENSION_NAMES:
-        percent = [
-            [None if rating is None else 100 * rating for rating in repeated]
-            for question, repeated in ratings.items()
-            if dimension_of(question) == name
-        ]
+        percent: list[list[float | None]] = []
+        for question, repeated in ratings.items():
+            if dimension_of(question) == name:
+                percent.append([None if rating is None else 100 * rating for rating in repeated])
         if percent:
             noises[name] = noise(percent)
     average = noise_of_average(list(noises.values()))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from annotated_types import Predicate
 from pydantic import Field, StrictBool, StrictFloat, StrictInt
@@ -31,7 +31,8 @@ _JUDGE_LATER = "lmms-egoplan judge egothink SAMPLES --out FILE"
 OTHERWISE = f"You can judge EgoThink's logged samples later: {_JUDGE_LATER}"
 
 
-class Answer(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Answer:
     """A model's answer to a question.
 
     Attributes:
@@ -100,23 +101,31 @@ class JudgedAnswer(TextRecord):
 
     @property
     def score(self) -> float | None:
-        """100 times the rating, or times what a failed judgement counts as; None if the answer
-        leaves the mean.
+        """100 times the rating, or times the value of a failed judgement.
+
+        None if the answer leaves the mean.
         """
-        failed = None if self.judge is None else PROTOCOLS[self.protocol or DEFAULT_PROTOCOL].failed
-        counted = failed if self.rating is None else self.rating
-        return None if counted is None else 100 * counted
+        if self.rating is not None:
+            return 100 * self.rating
+        if self.judge is None:
+            return None
+        failed = PROTOCOLS[self.protocol or DEFAULT_PROTOCOL].failed
+        return None if failed is None else 100 * failed
 
 
 def judge_prompt(answer: Answer, sanitized: str, protocol: JudgeProtocol) -> str:
-    """Return the text of the request to rate an answer, in which `sanitized` replaces the answer if
-    it must be safe.
+    """Return the text of the request to rate an answer.
+
+    Args:
+        answer: The answer.
+        sanitized: Replaces the answer if it must be safe.
+        protocol: The judge's protocol.
     """
-    text, reference = (
-        sanitized if protocol.sanitizes else answer.answer,
-        protocol.normalise(answer.reference),
+    return protocol.prompt.format(
+        question=answer.question,
+        ref_answer_1=protocol.normalise(answer.reference),
+        answer=sanitized if protocol.sanitizes else answer.answer,
     )
-    return protocol.prompt.format(question=answer.question, ref_answer_1=reference, answer=text)
 
 
 def grade(answers: Sequence[Answer], settings: JudgeSettings | None) -> list[JudgedAnswer]:
