@@ -1,4 +1,7 @@
-"""Define EgoThink's six capabilities and twelve dimensions (sec. 3.1), with the counts of Table 4."""
+"""Define EgoThink's six capabilities and twelve dimensions (sec. 3.1).
+
+The counts of Table 4 are included.
+"""
 
 from dataclasses import dataclass
 

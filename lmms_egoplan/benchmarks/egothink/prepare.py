@@ -84,8 +84,9 @@ def prepare_egothink(source: str | Path, marks: Path | None = None) -> list[dict
 
 
 def records_digest(records: Sequence[Record]) -> str:
-    """Return the digest of a dimension's records: ids, names of images, questions and answers,
-    without the images.
+    """Return the digest of a dimension's records, without the images.
+
+    It covers ids, names of images, questions and answers.
     """
     return fingerprint(
         [record.id, record.image_name, record.question, record.answer] for record in records
@@ -142,7 +143,8 @@ def compare_with_table_4(
         For each row ``prepared``, ``paper`` and ``matches``, see `prepare_egothink`.
 
     >>> from lmms_egoplan.benchmarks.egothink.dimensions import BY_NAME
-    >>> rows = compare_with_table_4(BY_NAME["location"], [("Where am I?", "kitchen"), ("What room is it?", "a bar")])
+    >>> texts = [("Where am I?", "kitchen"), ("What room is it?", "a bar")]
+    >>> rows = compare_with_table_4(BY_NAME["location"], texts)
     >>> rows["question_words"], rows["question_types"]["prepared"]
     ({'prepared': 3.5, 'paper': 6.96, 'matches': False}, 2)
     """
@@ -163,8 +165,9 @@ def compare_with_table_4(
 
 
 def question_type(question: str) -> str | None:
-    """Return the first of `INTERROGATIVES` in a question; None, also a type, if there is none ("Am
-    I ...?").
+    """Return the first of `INTERROGATIVES` in a question.
+
+    None, also a type, if there is none ("Am I ...?").
 
     The paper does not state its rule. This rule reproduces Table 4's TypeQ for ten dimensions of
     the release. Counting has one type more than in Table 4, and forecasting one fewer.
@@ -174,8 +177,7 @@ def question_type(question: str) -> str | None:
 
 
 def question_format(question: str, reference: str) -> str:
-    """Return one of `FORMATS`, the formats that Fig.
-    4 compares: ``yes or no``, ``what``, or ``other``.
+    """Return one of `FORMATS`, which Fig. 4 compares: ``yes or no``, ``what``, or ``other``.
 
     The rule is this project's. A yes-or-no question has no interrogative, and its reference begins
     with yes or no. In a what-question, the first interrogative is "what".
@@ -187,9 +189,12 @@ def question_format(question: str, reference: str) -> str:
     >>> question_format("Am I on the lawn or on the road?", "On the lawn.")
     'other'
     """
-    kind = question_type(question)
-    is_yes_or_no = kind is None and re.match(r"(yes|no)\b", reference.strip().lower())
-    return FORMATS[0] if is_yes_or_no else FORMATS[1] if kind == "what" else FORMATS[2]
+    interrogative = question_type(question)
+    if interrogative == "what":
+        return "what"
+    if interrogative is None and re.match(r"(yes|no)\b", reference.strip().lower()):
+        return "yes or no"
+    return "other"
 
 
 def _mean_words(texts: Sequence[str]) -> float:

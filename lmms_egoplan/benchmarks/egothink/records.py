@@ -78,8 +78,9 @@ class Record:
 
 
 def read_folder(source: Path) -> list[Draft]:
-    """Read all records of a folder in the official repository's layout, in the order of
-    `DIMENSIONS` and of the files.
+    """Read all records of a folder in the official repository's layout.
+
+    They are in the order of `DIMENSIONS` and of the files.
 
     Args:
         source: Folder with ``Object/existence/annotations.json``, ``Object/existence/images/1.jpg``
@@ -213,7 +214,8 @@ def _load_config(where: str, config: str) -> "Dataset":
         )
     (dataset,) = splits.values()
     columns = dataset.column_names
-    if missing := {"question", "answer", "image"}.difference(columns):
+    missing = {"question", "answer", "image"}.difference(columns)
+    if missing:
         raise LmmsEgoplanError(
             f"{where}: missing columns {', '.join(sorted(missing))}; it has {', '.join(columns)}"
         )

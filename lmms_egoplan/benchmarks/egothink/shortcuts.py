@@ -32,10 +32,12 @@ def other_image(rows: "Dataset") -> "Dataset":
     digests = [sha256(image["bytes"]).hexdigest() for image in stored["image"]]
     if "row" not in rows.column_names:
         rows = rows.add_column("row", list(range(len(rows))))
-    rows, names = rows.add_column("image_digest", digests), ["id", "row", "image_digest"]
-    unlike_of = itemgetter("id", "image_digest")
     return with_swapped_media(
-        rows, names, group_of=lambda _: None, unlike_of=unlike_of, id_of=itemgetter("id")
+        rows.add_column("image_digest", digests),
+        ["id", "row", "image_digest"],
+        group_of=lambda _: None,
+        unlike_of=itemgetter("id", "image_digest"),
+        id_of=itemgetter("id"),
     )
 
 
