@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
 from lmms_egoplan.benchmarks.egothink.answer_files import prepared_rows, read_stored
 from lmms_egoplan.benchmarks.egothink.dimensions import (
@@ -37,14 +37,22 @@ from lmms_egoplan.report.statistics import stratified_score_interval
 from lmms_egoplan.report.tables import Value
 
 SINGLE = {dimension.name: (dimension,) for dimension in DIMENSIONS}
-CAPABILITIES = {
-    capability: tuple(dimension for dimension in DIMENSIONS if dimension.capability == capability)
-    for capability in dict.fromkeys(dimension.capability for dimension in DIMENSIONS)
-}
+
+
+def _dimensions_by_capability() -> dict[str, tuple[Dimension, ...]]:
+    by_capability: dict[str, tuple[Dimension, ...]] = {}
+    for dimension in DIMENSIONS:
+        others = by_capability.get(dimension.capability, ())
+        by_capability[dimension.capability] = (*others, dimension)
+    return by_capability
+
+
+CAPABILITIES = _dimensions_by_capability()
 _TASKS = {dimension.task: dimension.name for dimension in DIMENSIONS}
 
 
-class Part(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class DimensionScores:
     """One or more dimensions of a run.
 
     Attributes:
@@ -124,7 +132,7 @@ class Graded(ScoredTask):
 
     @property
     def truncated_of(self) -> int | None:
-        """Number of answers of all dimensions whose length is known; None if it is known for all."""
+        """Number of answers of all dimensions with a known length; None if it is known for all."""
         names = (dimension.name for dimension in self.dimensions if dimension.name in self.tasks)
         known = round(sum(self.tasks[name].number("truncated_of") or 0 for name in names))
         return self._fewer(known, self.asked)
@@ -154,9 +162,9 @@ class Graded(ScoredTask):
         user's own.
         """
         names = self.whole.prompts
-        return (
-            None if names is None or {"own", "unknown"} & set(re.split("[;,] ", names)) else names
-        )
+        if names is None or {"own", "unknown"} & set(re.split("[;,] ", names)):
+            return None
+        return names
 
     @property
     def inexact(self) -> str | None:
@@ -178,20 +186,19 @@ class Graded(ScoredTask):
 
     @property
     def question_set(self) -> str:
-        """Question sets that are not official, joined; without any, the least certain official
-        name.
+        """Question sets that are not official, joined.
+
+        Without any, it is the least certain official name.
         """
-        names = {
-            name
-            for task in self.tasks.values()
-            if isinstance(name := task.metrics.get("question_set"), str)
-        }
-        if others := sorted(name for name in names if not is_official(name)):
+        values = [task.metrics.get("question_set") for task in self.tasks.values()]
+        names = {value for value in values if isinstance(value, str)}
+        others = sorted(name for name in names if not is_official(name))
+        if others:
             return "; ".join(others)
         return BY_COUNTS if BY_COUNTS in names else OFFICIAL
 
     @cached_property
-    def whole(self) -> Part:
+    def whole(self) -> DimensionScores:
         """All dimensions of the main score."""
         return self.part(self.dimensions)
 
@@ -202,11 +209,15 @@ class Graded(ScoredTask):
         for name, dimensions in CAPABILITIES.items():
             tasks = {dimension.name: self.tasks.get(dimension.name) for dimension in dimensions}
             if None not in tasks.values():
-                answers = {key: x for key, x in self.answers.items() if dimension_of(x.id) in tasks}
+                answers = {
+                    key: answer
+                    for key, answer in self.answers.items()
+                    if dimension_of(answer.id) in tasks
+                }
                 group = replace(self.task_run, task=f"{self.task_run.task}_{name}")
                 yield replace(self, answers=answers, task_run=group, dimensions=dimensions)
 
-    def part(self, dimensions: Sequence[Dimension]) -> Part:
+    def part(self, dimensions: Sequence[Dimension]) -> DimensionScores:
         """Combine dimensions.
 
         The interval comes from samples, all other values from the harness's metrics.
@@ -216,18 +227,19 @@ class Graded(ScoredTask):
         ]
         asked = [task_run.metrics.get("num_questions") or 0 for task_run in tasks]
         counted = [task_run.metrics.get("truncated_of") or 0 for task_run in tasks]
-        scores = [score for task_run in tasks if (score := task_run.number("score")) is not None]
-        samples = [
-            [sample["score"]["score"] for sample in task_run.samples if "score" in sample["score"]]
-            for task_run in tasks
-            if task_run.samples is not None
-        ]
+        task_scores = [task_run.number("score") for task_run in tasks]
+        scores = [score for score in task_scores if score is not None]
+        samples: list[list[float]] = []
+        for task_run in tasks:
+            if task_run.samples is not None:
+                values = [sample["score"] for sample in task_run.samples]
+                samples.append([value["score"] for value in values if "score" in value])
         is_whole = len(scores) == len(dimensions)
         judged = round(_total(tasks, "judge_coverage", asked))
         rated = sum(map(len, samples)) if len(samples) == len(tasks) else None
         is_known = is_whole and len(samples) == len(tasks)
         interval = stratified_score_interval(samples, Graded.largest) if is_known else None
-        return Part(
+        return DimensionScores(
             mean=Mean(fmean(scores) if is_whole else None, interval, judged, rated),
             questions=sum(asked),
             judged=judged,
@@ -278,20 +290,16 @@ def read_graded(run: Run) -> Iterator[Graded]:
             tasks.setdefault(_dimension(task_run), task_run)
         tasks.pop("", None)
         answers: dict[Key, Answer] = {}
-        for name in DIMENSION_NAMES:
-            answers |= read_answers(run, tasks[name], _answer) or {} if name in tasks else {}
+        for dimension in DIMENSION_NAMES:
+            if dimension in tasks:
+                answers |= read_answers(run, tasks[dimension], _answer) or {}
         used = {task_run.task for task_run in tasks.values()}
         left_out = tuple(task_run.task for task_run in egothink_tasks if task_run.task not in used)
         versions = sorted({task_run.version for task_run in egothink_tasks if task_run.version})
-        group, name = (
-            f"egothink_{shortcut or 'bench'}",
-            f"{run.name} ({shortcut})" if shortcut else run.name,
-        )
-        skipped = [
-            count
-            for task_run in tasks.values()
-            if (count := task_run.number("without_partner")) is not None
-        ]
+        group = f"egothink_{shortcut or 'bench'}"
+        name = f"{run.name} ({shortcut})" if shortcut else run.name
+        counts = [task_run.number("without_partner") for task_run in tasks.values()]
+        skipped = [count for count in counts if count is not None]
         metrics = {"without_partner": sum(skipped)} if skipped else {}
         metadata = {
             "shortcut": shortcut,
@@ -316,10 +324,12 @@ def _dimension(task_run: TaskRun) -> str:
 
 
 def _answer(sample: Mapping[str, Any]) -> Answer:
-    judged, reference = logged(JudgedAnswer, sample.get("score", {})), sample.get("target")
+    judged = logged(JudgedAnswer, sample.get("score", {}))
+    reference = sample.get("target")
     if not isinstance(reference, str) or dimension_of(judged.id) not in DIMENSION_NAMES:
         raise ValueError(f"{judged.id} is not a question of the benchmark, or has no reference")
-    key, scores = (judged.id, reference), {"score": judged.score}
+    key = (judged.id, reference)
+    scores = {"score": judged.score}
     # Questions are independent, so each is a separate cluster.
     cluster = "\n".join(key)
     # A failed judgement may count in the score, but is no rating.
@@ -337,7 +347,10 @@ def _answer(sample: Mapping[str, Any]) -> Answer:
 
 
 def _joined(tasks: Iterable[TaskRun], metric: str, separator: str) -> str | None:
-    """Join the distinct names of all tasks; None if there are none, as in runs of earlier versions."""
+    """Join the distinct names of all tasks.
+
+    None if there are none, as in runs of earlier versions.
+    """
     values = [task_run.metrics.get(metric) for task_run in tasks]
     texts = [text for text in values if isinstance(text, str) and text not in ("", "none")]
     return (
