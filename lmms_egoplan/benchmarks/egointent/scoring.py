@@ -360,18 +360,20 @@ def _fields_of_requests(prediction: Prediction, *, together: bool) -> list[tuple
 
 def assumed_predictions(rows: Iterable[Mapping[str, Any]]) -> list[Prediction]:
     """Return predictions that equal the references, to estimate the requests to a judge."""
-    return [
-        Prediction(
-            step_id=row["step_id"],
-            fields={field: row[field] for field in FIELDS},
-            truncated=None,
-            frames_shown=row["num_frames"],
-            frames_sampled=row["num_frames"],
-            references={field: row[field] for field in FIELDS},
-            load_images=partial(_blank_images, row["num_frames"]),
-        )
-        for row in rows
-    ]
+    return [_assumed_prediction(row) for row in rows]
+
+
+def _assumed_prediction(row: Mapping[str, Any]) -> Prediction:
+    references = {field: row[field] for field in FIELDS}
+    return Prediction(
+        step_id=row["step_id"],
+        fields=references,
+        truncated=None,
+        frames_shown=row["num_frames"],
+        frames_sampled=row["num_frames"],
+        references=references,
+        load_images=partial(_blank_images, row["num_frames"]),
+    )
 
 
 def _blank_images(count: int) -> list[Image.Image]:
