@@ -1,6 +1,7 @@
 """Score EgoIntent's replies without references: the task egointent_diagnostics.
 
-Its judge sees the frames. The benchmark's release of August 2026 adds these four scores to the paper's:
+Its judge sees the frames. The benchmark's release of August 2026 adds these four scores to the
+paper's:
 
 - GF: Is the prediction supported by what is visible?
 - HIC: Do local and procedural intent form a goal hierarchy?

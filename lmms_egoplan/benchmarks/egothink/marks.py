@@ -255,7 +255,8 @@ def _draw_mark(
     """
     # Computations on the mask's part of the image only.
     (part,) = ndimage.find_objects(mask.astype(np.uint8))
-    top, left = part[0].start, part[1].start
+    top = part[0].start
+    left = part[1].start
     mask = mask[part]
     visible = visible[part]
 

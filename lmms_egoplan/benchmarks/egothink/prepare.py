@@ -68,19 +68,24 @@ def prepare_egothink(source: str | Path, marks: Path | None = None) -> list[dict
     drafts = read_hub() if source == HUB else read_folder(Path(source))
     records = check_records(track(drafts, "Checking questions and images"))
     name = _HUB_NAME if source == HUB else str(Path(source).resolve())
-    files = {
-        dimension: [record for record in records if record.dimension == dimension.name]
-        for dimension in DIMENSIONS
-    }
-    return [
-        _write(dimension, part, name, suffix, file)
-        for suffix, chosen in (
-            ("", records),
-            ("_marked", marked_records(records, marks) if marks else []),
-        )
-        for dimension, file in files.items()
-        if (part := [record for record in chosen if record.dimension == dimension.name])
-    ]
+    marked = marked_records(records, marks) if marks else []
+    by_dimension = _by_dimension(records)
+    summaries: list[dict[str, Any]] = []
+    for suffix, chosen in (("", by_dimension), ("_marked", _by_dimension(marked))):
+        for dimension in DIMENSIONS:
+            if chosen[dimension.name]:
+                summary = _write(
+                    dimension, chosen[dimension.name], name, suffix, by_dimension[dimension.name]
+                )
+                summaries.append(summary)
+    return summaries
+
+
+def _by_dimension(records: Sequence[Record]) -> dict[str, list[Record]]:
+    by_dimension: dict[str, list[Record]] = {dimension.name: [] for dimension in DIMENSIONS}
+    for record in records:
+        by_dimension[record.dimension].append(record)
+    return by_dimension
 
 
 def records_digest(records: Sequence[Record]) -> str:
@@ -101,7 +106,9 @@ def _write(
     file: Sequence[Record],
 ) -> dict[str, Any]:
     """Write a split with some of a file's records."""
-    size, digest, published = len(file), records_digest(file), EGOTHINK.digests[dimension.name]
+    size = len(file)
+    digest = records_digest(file)
+    published = EGOTHINK.digests[dimension.name]
     # The digests are the repository's. Nobody has compared the hub's records with them.
     is_unknown = source == _HUB_NAME and digest != published
     question_set = set_of(
@@ -206,5 +213,7 @@ def _dataset(records: Sequence[Record], of_file: dict[str, Any]) -> "Dataset":
 
     origin = ["origin"] if any(record.origin for record in records) else []
     columns = ["id", "dimension", "question", "answer", "image", *origin]
-    rows = [{name: getattr(record, name) for name in columns} | of_file for record in records]
+    rows: list[dict[str, Any]] = []
+    for record in records:
+        rows.append({name: getattr(record, name) for name in columns} | of_file)
     return table(rows, image=Image())

@@ -9,9 +9,10 @@ import numpy as np
 def slope_rows(values: np.ndarray, scores: np.ndarray, groups: np.ndarray) -> np.ndarray:
     """Return the summands of the least-squares slope of scores on a value.
 
-    Each group has its own mean. The slope is the first sum divided by the second. Both are sums over answers, so that answers
-    can be resampled. For values of 0 and 1, and groups with the same numbers of both, it is the
-    mean over the groups of the difference between the mean scores of answers with 1 and with 0.
+    Each group has its own mean. The slope is the first sum divided by the second. Both are sums
+    over answers, so that answers can be resampled. For values of 0 and 1, and groups with the same
+    numbers of both, it is the mean over the groups of the difference between the mean scores of
+    answers with 1 and with 0.
 
     Args:
         values: the value of each answer, such as 1 for a yes-or-no question.
