@@ -66,9 +66,10 @@ def coverage_fields(
 
     >>> coverage_fields({"split_size": 3355, "question_set": "official"}, 3355, 1)["coverage"]
     {'scored': 1, 'of': 3355}
-    >>> coverage_fields({"split_size": 6, "question_set": "own", "origin": "built"}, 3355, 1)
-    {'coverage': {'scored': 1, 'of': 6}, 'question_set': {'name': 'built'}, 'split_size':
-    {'split_size': 6}}
+    >>> built = {"split_size": 6, "question_set": "own", "origin": "built"}
+    >>> fields = coverage_fields(built, 3355, 1)
+    >>> fields["coverage"], fields["question_set"], fields["split_size"]
+    ({'scored': 1, 'of': 6}, {'name': 'built'}, {'split_size': 6})
     """
     prepared = doc.get("split_size") or official
     name = origin or doc.get("origin") or doc.get("question_set") or OWN

@@ -43,7 +43,7 @@ def problems_in(problem: Problem) -> list[str]:
     ...     "(:init (dusty cup.n.01_1)) (:goal (perished ?cup.n.01_1)))",
     ...     "problem0.bddl",
     ... )
-    >>> problems_in(problem)[0][:67]
+    >>> problems_in(problem)[0][:71]
     'line 1: (perished ?cup.n.01_1): iGibson 2 has no state perished, though'
     """
     declared = Counter(obj.name for obj in problem.objects)
