@@ -31,13 +31,87 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lmms_egoplan.judging.text import normalised, with_square_brackets
-from lmms_egoplan.paths import module_yaml
-from lmms_egoplan.text import compile_patterns
 
-_RE = compile_patterns(module_yaml(__file__), re.VERBOSE | re.IGNORECASE)
 # Characters before a rating that are searched for its label, and for ``Rating:`` inside a line.
 _BEFORE = 160
 _BEFORE_OTHERS = 40
+
+_FLAGS = re.VERBOSE | re.IGNORECASE
+
+# The parts of the patterns below. Whitespace in them is ignored, as in the patterns.
+
+# A sign that is ignored around ratings and labels. Strikethrough, question marks, fractions and
+# signs of comparison are not ignored.
+_SIGN = r"(?: _ | [^\w\[\]\\<~≈≠≤≥±¬?%/] )"
+# An HTML tag.
+_TAG = r"<[^<>\[\]\n]{1,40}>"
+# Signs before a rating or a label.
+_SIGNS = rf"""
+    (?:
+        {_SIGN}
+        | \d{{1,2}}[.)](?=[\s*_])               # the number of a list's item
+        | (?! <\s*(?:del|s|strike)\b ) {_TAG}   # a tag, except strikethrough
+        | \\[a-z]{{1,10}}\{{                    # a LaTeX command, such as \boxed
+    )*
+"""
+# Signs after a rating.
+_SIGNS_AFTER = rf"(?: (?!:){_SIGN} | \] | {_TAG} )*"
+
+# A rating in double square brackets.
+_BRACKETED = r"\[\[ ([^\[\]]*) \]\]"
+
+# The words of a label: up to five, or a run of Chinese or Japanese characters.
+_WIDE = r"[\u3040-\u30ff\u3400-\u9fff]"
+_WORD = rf"(?!{_WIDE})[^\W\d_]{{1,20}} (?: ['\u2019][^\W\d_]{{1,9}} )?"
+_BETWEEN_WORDS = r"[ ,_*()-]{1,5}"
+_WORDS = rf"(?: {_WIDE}{{1,8}} | {_WORD} (?: {_BETWEEN_WORDS} {_WORD} ){{0,4}} )"
+# A remark in parentheses after the words, and signs that close emphasis or quotation marks.
+_REMARK = r"[ ]? \( [^()\[\]]{1,60} \)"
+_CLOSE = rf"(?: [\s*_`\"'“”»)] | {_TAG} ){{0,12}}"
+# Words before "rating" that make it part of a sentence: "I cannot give Rating".
+_CLAUSE_WORD = r"""
+    (?:
+        i | it | they | we | he | she | you | not? | never | neither | nor | cannot | without | for
+        | to | of | on | with | than | if | unless | instead | would | could | should | might | may
+        | can | does | do | did | give | given | gave | earn | deserve | ask | asked | demanded
+        | want | request | need | demand | require | expect | claim | say | said | get | merit
+        | assign | justify | warrant | reach | support | output | write | choose | wrong
+        | incorrect | false
+        # "don't", "doesn't", "can't"
+        | (?: do | does | did | ca | wo | would | should | could | is | was ) n ['\u2019]? t
+        # a verb: "It suggests Rating"
+        | (?! thus ) [^\W\d_]{2,15} (?<! s ) s (?= [ *_]{1,5} rating \b )
+    )
+"""
+# A clause that contains "rating", with a clause word before it or a negation after it.
+_IN_CLAUSE = rf"""
+    (?:
+        (?: {_WORD} {_BETWEEN_WORDS} ){{0,4}} {_CLAUSE_WORD} \b [^:=\n\[\]]{{0,60}} \brating\b
+        | (?: {_WORD} {_BETWEEN_WORDS} ){{0,4}} \brating\b [^:=\n\[\]]{{0,30}}
+          \b (?: not | never | cannot | \w{{1,6}} n ['\u2019] t ) \b
+    )
+"""
+# A label: words and a colon, an equals sign or an arrow; or "rating", perhaps after one word.
+_NAME = rf"""
+    (?! {_IN_CLAUSE} )
+    (?:
+        {_WORDS} (?: {_REMARK} )? {_CLOSE} (?: [:=→⇒|] | [=-]> )
+        | (?: {_WORD} [ ] )? \brating\b
+    )
+"""
+_END_OF_SENTENCE = r"""
+    (?:
+        (?<=\w\w|\W\d|\]\]) ["'”\u2019»)\]*_]{0,4} [.!] [*_)]{0,3} \s{1,3}
+        | [。\uff01] \s{0,3}
+    )
+    [*_]{0,3}
+"""
+# The beginning of ``Rating:`` after a space, and after a colon, an arrow or a dash.
+_OWN = rf"(?: ^ | \s ) [*_]{{0,3}} (?= rating \b {_CLOSE} [:=] )"
+_OWN_PART = rf"""
+    (?: [:→⇒] | [=-]> | \s[\u2013-] | — )
+    [*_]{{0,3}} \s{{0,3}} [*_]{{0,3}} (?= rating \b {_CLOSE} [:=] )
+"""
 
 
 @dataclass(frozen=True)
@@ -53,29 +127,39 @@ class PlacedRating:
     number: str
 
 
+# The end of a line that introduces a quotation, and the beginning of a quoted line: a quotation
+# mark or a block quote.
+_INTRODUCTION = re.compile(r": [*_\s]{0,4} $", _FLAGS)
+_QUOTATION = re.compile(r"""\s{0,9} (?: > | [*_]{0,3} ["“„«「『'\u2018] )""", _FLAGS)
+
+
 def placed_ratings(verdict: str) -> list[PlacedRating]:
     """Return the ratings that must agree, in order: those that count, and those that rule 8 adds.
 
     Args:
         verdict: Text without the model's thinking.
     """
-    ratings, single = list[PlacedRating](), list[PlacedRating]()
-    bare = list[PlacedRating]()  # numbers without brackets after the last rating that counts
+    ratings: list[PlacedRating] = []
+    single: list[PlacedRating] = []
+    bare: list[PlacedRating] = []  # numbers without brackets after the last rating that counts
     lines = [line for line in _plain(verdict).splitlines() if line.strip()]
     for index, line in enumerate(lines):
-        is_introduced = 0 < index < len(lines) - 1 and _RE.introduction.search(lines[index - 1])
-        if is_introduced and _RE.quotation.match(line):
+        is_introduced = 0 < index < len(lines) - 1 and _INTRODUCTION.search(lines[index - 1])
+        if is_introduced and _QUOTATION.match(line):
             continue
         in_line = _ratings_of_line(line)
-        ratings += in_line
-        number = _number_at_end(line)
         if in_line:
+            ratings += in_line
             bare = []
-        if number and number["bracketed"]:
+        number = _number_at_end(line)
+        if number is None:
+            continue
+        if number["bracketed"]:
             single.append(PlacedRating("", number["bracketed"]))
-        if number:
-            bare.append(PlacedRating("", number["bracketed"] or number["bare"]))
-    return ratings + bare if ratings else single
+        bare.append(PlacedRating("", number["bracketed"] or number["bare"]))
+    if ratings:
+        return ratings + bare
+    return single
 
 
 def agreed_rating(verdict: str, value: Callable[[str], float | None]) -> float | None:
@@ -87,27 +171,54 @@ def agreed_rating(verdict: str, value: Callable[[str], float | None]) -> float |
 
     >>> agreed_rating("It misses the cup, so [[1]] would be too much. Rating: [[0.5]]", float)
     0.5
-    >>> agreed_rating("I give [[1]].", float), agreed_rating("Correctness: [[1]]\nHelpfulness: [[0]]", float)
-    (None, None)
+    >>> agreed_rating("I give [[1]].", float) is None
+    True
+    >>> agreed_rating("Correctness: [[1]]\nHelpfulness: [[0]]", float) is None
+    True
     """
     values = {value(rating.number) for rating in placed_ratings(verdict)}
-    return values.pop() if len(values) == 1 else None
+    if len(values) == 1:
+        return values.pop()
+    return None
+
+
+# Several ratings in a row.
+_RATINGS = re.compile(rf"(?: {_BRACKETED} {_SIGNS_AFTER} )+", _FLAGS)
+# The beginning of a line: ratings and punctuation, perhaps after a label.
+_BEGINNING = re.compile(
+    rf"""
+    {_SIGNS} (?: (?P<label> {_NAME} ) {_SIGNS} )?
+    (?P<ratings> (?: {_BRACKETED} (?: (?![.!。:,;(\u2013—-]){_SIGN} | {_TAG} )* )+ )
+    (?P<end>
+        [.!] [*_]{{0,3}} (?=\s)
+        | [。(]
+        # other punctuation, if no number follows; a comma only after a label
+        | (?: [:;\u2013—] | -(?=\s) | (?(label) , | (?!) ) ) (?! \s{{0,3}} [\d.] )
+    )?
+    """,
+    _FLAGS,
+)
+# A number in single brackets.
+_SINGLE = re.compile(r"(?<!\[) \[ ([\d.]{1,8}) \] (?!\])", _FLAGS)
+# ``Rating:`` at the end of the text before a rating.
+_OWN_LABEL = re.compile(rf"{_OWN} {_NAME} {_SIGNS} $", _FLAGS)
 
 
 def _ratings_of_line(line: str) -> list[PlacedRating]:
     """Return the ratings of a line that must agree: those that count, and the others of rule 4."""
-    first = _RE.beginning.match(line)
-    row = _RE.ratings.match(line, first.start("ratings")) if first and first["end"] else None
+    first = _BEGINNING.match(line)
+    row = None
+    if first and first["end"]:
+        row = _RATINGS.match(line, first.start("ratings"))
     if first and row and not _is_list(row[0], first["label"]):
         rest = line[first.end() :]
-        singles = [PlacedRating("", number) for number in _RE.single.findall(rest)]
+        singles = [PlacedRating("", number) for number in _SINGLE.findall(rest)]
         return _read(first["ratings"], first["label"]) + _read(rest) + singles
-    others = list[PlacedRating]()
-    for ratings in _RE.ratings.finditer(line):
+    others: list[PlacedRating] = []
+    for ratings in _RATINGS.finditer(line):
         if ratings.end() < len(line):
-            if _RE.own_label.search(
-                line, max(0, ratings.start() - _BEFORE_OTHERS), ratings.start()
-            ):
+            start = max(0, ratings.start() - _BEFORE_OTHERS)
+            if _OWN_LABEL.search(line, start, ratings.start()):
                 others += _read(ratings[0])
             continue
         label = _label(line, ratings)
@@ -116,58 +227,151 @@ def _ratings_of_line(line: str) -> list[PlacedRating]:
     return []
 
 
+_RATING = re.compile(_BRACKETED, _FLAGS)
+
+
 def _is_list(ratings: str, label: str | None) -> bool:
     """Return whether a label precedes several ratings: "Scale: [[0]], [[1]]"."""
-    return bool(label) and len(_RE.rating.findall(ratings)) > 1
+    return bool(label) and len(_RATING.findall(ratings)) > 1
+
+
+# A number at the end of a line, in single brackets or none.
+_NUMBER = re.compile(
+    rf"""
+    (?:
+        \[ (?P<bracketed> [\d.]{{1,8}} ) \]
+        | (?<![\d.\[(]) (?P<bare> [\d.]{{1,8}} )
+    )
+    {_SIGNS_AFTER} $
+    """,
+    _FLAGS,
+)
+_ENDS_WITH_RATING = re.compile(r"\brating\b [^\w\[\]]* $", _FLAGS)
 
 
 def _number_at_end(line: str) -> re.Match[str] | None:
-    """Find a number in single brackets, or none, that ends its line and is alone or follows
-    ``Rating:``.
+    """Find a number in single brackets, or none, at the end of a line.
+
+    The number must be alone or follow ``Rating:``.
     """
-    number = _RE.number.search(line)
-    label = _label(line, number) if number else None
-    return number if label == "" or (label and _RE.ends_with_rating.search(label)) else None
+    number = _NUMBER.search(line)
+    if number is None:
+        return None
+    label = _label(line, number)
+    if label == "" or (label and _ENDS_WITH_RATING.search(label)):
+        return number
+    return None
+
+
+# The signs before a rating that begins its line.
+_ONLY_SIGNS = re.compile(_SIGNS, _FLAGS)
+# The place before a rating that ends its line: a label, or the end of a sentence.
+_LABEL_AT_END = re.compile(
+    rf"""
+    (?:
+        # at the beginning of the line, after a colon, an arrow or a dash, or a key of JSON
+        (?: ^ {_SIGNS} | (?P<inside> {_OWN_PART} ) | [{{,] [ ]? " (?= {_WORDS} " ) )
+        (?P<label> {_NAME} )
+        | (?P<sentence_end> {_END_OF_SENTENCE} ) (?P<label_of_sentence> {_NAME} )?
+    )
+    {_SIGNS} $
+    """,
+    _FLAGS,
+)
+_CLOSING_QUOTE = re.compile(r"[\"'”\u2019»」』]", _FLAGS)
 
 
 def _label(line: str, end: re.Match[str]) -> str | None:
-    """Return the label before the end of a line; "" if that begins the line or a sentence, None if
-    it is inside one.
+    """Return the label before the end of a line.
+
+    Returns "" if the end begins the line or a sentence, and None if it is inside a sentence.
     """
     before = line[: end.start()]
-    if _RE.signs.fullmatch(before):
+    if _ONLY_SIGNS.fullmatch(before):
         return ""
-    match = _RE.label_at_end.search(before, max(0, len(before) - _BEFORE))
+    match = _LABEL_AT_END.search(before, max(0, len(before) - _BEFORE))
     if match is None:
         return None
-    is_quoted = _RE.closing_quote.search(end[0]) or (match["inside"] and _RE.quotation.match(line))
+    is_quoted = _CLOSING_QUOTE.search(end[0]) or (match["inside"] and _QUOTATION.match(line))
     if is_quoted and (match["sentence_end"] or match["inside"]):
         return None
     return match["label"] or match["label_of_sentence"] or ""
 
 
+# The text in the brackets of a rating: a label if there is one, and a text with a digit.
+_CONTENT = re.compile(
+    r"""
+    (?= [^\d]* \d )
+    \s* (?: ([^\W\d][\w -]{0,40}?) \s* [:=] )?
+    (.*)
+    """,
+    _FLAGS,
+)
+
+
 def _read(text: str, label: str | None = None) -> list[PlacedRating]:
     """Return all ratings in double brackets; `label` is the label before them."""
-    contents = [_RE.content.match(rating[1]) for rating in _RE.rating.finditer(text)]
-    return [
-        PlacedRating(content[1] or label or "", content[2].strip())
-        for content in contents
-        if content
-    ]
+    ratings = []
+    for rating in _RATING.finditer(text):
+        content = _CONTENT.match(rating[1])
+        if content:
+            ratings.append(PlacedRating(content[1] or label or "", content[2].strip()))
+    return ratings
+
+
+# A line break written as an escape, but not LaTeX's \neq.
+_ESCAPED_LINE_BREAK = re.compile(r"\\n (?! (?-i: [a-z] ) )", _FLAGS)
+_ENTITY = re.compile(r"& \#? \w{1,31} ;", _FLAGS)
+# The signs ">" and "<" where they compare nothing: a tag, an arrow, or a block quote.
+_NO_COMPARISON = r"""
+    (?:
+        <[^<>\[\]\n]{1,40}>
+        | [=-]{1,3}>
+        | (?m: ^ ) [ \t]{0,9} (?: (?: [*+-] | \d{1,2}[.)] ) [ \t]{1,3} )? (?: > (?!=) [ \t]{0,3} )+
+    )
+"""
+# A comparison: "!=", ">= [[1]]", "> [[1]]".
+_COMPARISON = re.compile(
+    rf"""
+    {_NO_COMPARISON}
+    | (?P<unequal>
+        ! \s? = | [<>] \s? = | =/= | <>
+        | (?<= [\s:=(] ) ! (?= \s{{0,3}} [*_`]{{0,3}} \[ )  # "!" before a bracket is a negation
+        | >
+    )
+    """,
+    _FLAGS,
+)
+_BRACKET_ESCAPE = re.compile(r"\\(?=[\[\]])", _FLAGS)
+# Brackets with spaces, or with one bracket too many or too few.
+_BRACKETS = re.compile(
+    r"""
+    (?<![^\W_]) (?: \[ [ \t]{0,3} ){2,3}
+    \s{0,9} ([^\[\]\n]*?) \s{0,9}
+    \] (?: [ \t]{0,3} \] ){0,2}
+
+    | (?<![^\W_]) (?<!\[) \[
+    \s{0,9} ([^\[\]\n]*?) \s{0,9}
+    \] (?: [ \t]{0,3} \] ){1,2}
+    """,
+    _FLAGS,
+)
 
 
 def _plain(verdict: str) -> str:
-    r"""Return a copy without escapes and combining marks, with ratings as ``[[...]]`` and
-    comparisons as ``\u2260``.
+    r"""Return a copy without escapes and combining marks, in which all signs have one form.
+
+    Ratings become ``[[...]]`` and comparisons ``\u2260``.
     """
-    text = _RE.entity.sub(
-        lambda entity: html.unescape(entity[0]), _RE.escaped_line_break.sub("\n", verdict)
-    )
+    text = _ESCAPED_LINE_BREAK.sub("\n", verdict)
+    text = _ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
     text = with_square_brackets(normalised(text))
-    text = "".join(
-        char for char in text if char.isascii() or not unicodedata.category(char).startswith("M")
-    )
-    text = _RE.comparison.sub(lambda sign: "\u2260" if sign["unequal"] else sign[0], text)
-    return _RE.brackets.sub(
-        lambda brackets: f"[[{brackets[1] or brackets[2] or ''}]]", _RE.escape.sub("", text)
-    )
+    text = "".join(char for char in text if not _is_combining(char))
+    text = _COMPARISON.sub(lambda sign: "\u2260" if sign["unequal"] else sign[0], text)
+    text = _BRACKET_ESCAPE.sub("", text)
+    return _BRACKETS.sub(lambda match: f"[[{match[1] or match[2] or ''}]]", text)
+
+
+def _is_combining(char: str) -> bool:
+    """Return whether a character is a combining mark."""
+    return not char.isascii() and unicodedata.category(char).startswith("M")
