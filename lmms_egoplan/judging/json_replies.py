@@ -6,7 +6,7 @@ Punctuation and quotation marks of replies are repaired. Values are never change
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import json_repair
@@ -16,7 +16,6 @@ from lmms_egoplan.judging.judge import complete_all
 from lmms_egoplan.judging.judgement import Judgement, Prompt
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.judging.text import is_ended, without_thinking
-from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import quoted
 
@@ -27,14 +26,64 @@ NOT_JSON = "reply that is not JSON"
 SEVERAL = "reply with different JSON values"
 REPEATED_KEY = "reply with a key given more than once"
 
-_PATTERNS = {
-    name: re.compile(pattern, re.VERBOSE | re.DOTALL)
-    for name, pattern in module_yaml(__file__).items()
-}
 _LITERALS = {"True": "true", "False": "false", "None": "null"}
 _ESCAPES = {'"': '\\"', "\\'": "'"}
+_FLAGS = re.VERBOSE | re.DOTALL
 # For some longer texts, json-repair takes minutes.
 _LONGEST_REPAIR = 1_000_000
+
+
+Convert = Callable[[str, Any], Any]
+"""Convert the JSON of a reply, given the prompt's name. Raises ValueError for a wrong format."""
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """How replies are read.
+
+    Attributes:
+        step: See `Rejection`.
+        kind: See `read_json_reply`.
+        convert: See `ask_json`.
+    """
+
+    step: str
+    kind: type
+    convert: Convert
+
+    def value(self, name: str, reply: Judgement) -> Any:
+        """Read a reply; return a `Rejection` for an unusable reply."""
+        if is_ended(reply.finish) is not True:
+            detail = reply.error or f"finish_reason {reply.finish!r}"
+            return Rejection(self.step, CUT_OFF, name, detail)
+        if reply.error is not None:
+            return Rejection(self.step, NO_REPLY, name, reply.error)
+        try:
+            return self.convert(name, read_json_reply(reply.reply or "", self.kind))
+        except UnreadableError as error:
+            return Rejection(self.step, error.reason, name, str(error))
+        except ValueError as error:
+            return Rejection(self.step, WRONG_FORM, name, str(error))
+
+    def is_readable(self, name: str, reply: Judgement) -> bool:
+        """Return whether a reply can be used."""
+        return not isinstance(self.value(name, reply), Rejection)
+
+
+@dataclass(frozen=True)
+class _Result:
+    """The value of a reply, or its `Rejection`, and whether the reply is from the cache."""
+
+    value: Any
+    is_cached: bool
+
+
+def _unchanged(_: str, value: Any) -> Any:
+    return value
+
+
+def _repeated(prompt: Prompt, _: str) -> Prompt:
+    return replace(prompt, repeat=prompt.repeat + 1)
 
 
 def ask_json(
@@ -45,10 +94,8 @@ def ask_json(
     *,
     kind: type = dict,
     schema: Mapping[str, Any] | None = None,
-    read: Callable[[str, Any], Any] = lambda _, value: value,
-    once_more: Callable[[Prompt, str], Prompt] = lambda prompt, _: replace(
-        prompt, repeat=prompt.repeat + 1
-    ),
+    read: Convert = _unchanged,
+    once_more: Callable[[Prompt, str], Prompt] = _repeated,
 ) -> tuple[dict[str, Any], list[Rejection]]:
     """Request JSON from a language model, with one repeat after an unusable reply.
 
@@ -75,67 +122,60 @@ def ask_json(
     Raises:
         JudgeError: the language model cannot be reached or refuses.
     """
-    requests = {
-        name: replace(prompt if isinstance(prompt, Prompt) else Prompt(prompt), schema=schema)
-        for name, prompt in prompts.items()
-    }
-
-    def is_readable(name: str, reply: Judgement) -> bool:
-        return not isinstance(_value(step, name, reply, kind, read), Rejection)
-
-    def ask_twice(
-        batch: Mapping[str, Prompt], title: str, settings: JudgeSettings
-    ) -> dict[str, tuple[Any, bool]]:
-        results: dict[str, tuple[Any, bool]] = {}
-        for attempt in (title, f"{title}, second attempt"):
-            replies = complete_all(
-                batch, settings, title=attempt, step=step, is_readable=is_readable
-            )
-            settings.asking.models |= {
-                name: reply.judge for name, reply in replies.items() if reply.reply is not None
-            }
-            values = {
-                name: _value(step, name, reply, kind, read) for name, reply in replies.items()
-            }
-            results |= {name: (values[name], reply.cached) for name, reply in replies.items()}
-            batch = {
-                name: once_more(batch[name], f"{value.reason}: {value.detail}")
-                for name, value in values.items()
-                if isinstance(value, Rejection) and value.reason != NO_REPLY
-            }
-        return results
-
-    results = ask_twice(requests, title, settings)
+    requests = {}
+    for name, prompt in prompts.items():
+        if not isinstance(prompt, Prompt):
+            prompt = Prompt(prompt)
+        requests[name] = replace(prompt, schema=schema)
+    reading = _Reading(step, kind, read)
+    results = _ask_twice(requests, settings, title, reading, once_more)
     if settings.asking.retry_rejected:
-        stale = {
-            name: requests[name]
-            for name, (value, cached) in results.items()
-            if cached and isinstance(value, Rejection)
-        }
-        results |= ask_twice(
-            stale, f"{title}, rejected earlier", replace(settings, ignores_cache=True)
-        )
-    rejections = [value for value, _ in results.values() if isinstance(value, Rejection)]
+        stale = {}
+        for name, result in results.items():
+            if result.is_cached and isinstance(result.value, Rejection):
+                stale[name] = requests[name]
+        fresh = replace(settings, ignores_cache=True)
+        results |= _ask_twice(stale, fresh, f"{title}, rejected earlier", reading, once_more)
+    values = {}
+    rejections = []
+    for name, result in results.items():
+        if isinstance(result.value, Rejection):
+            rejections.append(result.value)
+        else:
+            values[name] = result.value
     settings.asking.asked += len(results)
     settings.asking.lost += len(rejections)
-    return {
-        name: value for name, (value, _) in results.items() if not isinstance(value, Rejection)
-    }, rejections
+    return values, rejections
 
 
-def _value(
-    step: str, name: str, reply: Judgement, kind: type, read: Callable[[str, Any], Any]
-) -> Any:
-    """Read a reply; return a `Rejection` for an unusable reply."""
-    if is_ended(reply.finish) is not True:
-        return Rejection(step, CUT_OFF, name, reply.error or f"finish_reason {reply.finish!r}")
-    if reply.error is not None:
-        return Rejection(step, NO_REPLY, name, reply.error)
-    try:
-        return read(name, read_json_reply(reply.reply or "", kind))
-    except ValueError as error:
-        reason = error.reason if isinstance(error, UnreadableError) else WRONG_FORM
-        return Rejection(step, reason, name, str(error))
+def _ask_twice(
+    prompts: Mapping[str, Prompt],
+    settings: JudgeSettings,
+    title: str,
+    reading: _Reading,
+    once_more: Callable[[Prompt, str], Prompt],
+) -> dict[str, _Result]:
+    """Ask prompts, and once more after a reply that cannot be used; return the last results."""
+    results: dict[str, _Result] = {}
+    for attempt in (title, f"{title}, second attempt"):
+        replies = complete_all(
+            prompts,
+            settings,
+            title=attempt,
+            step=reading.step,
+            is_readable=reading.is_readable,
+        )
+        unusable: dict[str, Prompt] = {}
+        for name, reply in replies.items():
+            if reply.reply is not None:
+                settings.asking.models[name] = reply.judge
+            value = reading.value(name, reply)
+            results[name] = _Result(value, reply.cached)
+            if isinstance(value, Rejection) and value.reason != NO_REPLY:
+                problem = f"{value.reason}: {value.detail}"
+                unusable[name] = once_more(prompts[name], problem)
+        prompts = unusable
+    return results
 
 
 class UnreadableError(ValueError):
@@ -147,6 +187,19 @@ class UnreadableError(ValueError):
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
         self.reason = reason
+
+
+# The start of an object, or of an array of strings or objects. "{x}" and "[1]" in prose do not
+# match. The length of comments before the first key is limited, because an unlimited search takes
+# quadratic time.
+_START = re.compile(
+    r"""
+    \{ (?: \s | //[^\n]{,200}\n | /\*[^*]{,200}\*/ | \#[^\n]{,200}\n )*
+        (?: ["'“}] | [A-Za-z_$][\w$-]*\s*: )
+    | \[ \s* (?: ["'“\]] | \{ )
+    """,
+    _FLAGS,
+)
 
 
 def read_json_reply(reply: str, kind: type = dict) -> Any:
@@ -170,30 +223,38 @@ def read_json_reply(reply: str, kind: type = dict) -> Any:
     text = without_thinking(reply)
     if text is None:
         raise UnreadableError(CUT_OFF, "the model's thinking does not end")
-    values: dict[str, Any] = {}
-    position = 0
     try:
-        while start := _PATTERNS["start"].search(text, position):
-            position, value = _read(text, start.start())
-            if problem := repetition(value):
-                raise UnreadableError(REPEATED_KEY, problem)
-            inner = (
-                [item for item in value if isinstance(item, dict)]
-                if isinstance(value, list)
-                else []
-            )
-            for candidate in inner if kind is dict and inner else [value]:
-                if isinstance(candidate, kind):
-                    values[json.dumps(candidate, sort_keys=True)] = candidate
+        values = _values(text, kind)
     except RecursionError as error:
         raise UnreadableError(NOT_JSON, "nested too deeply") from error
     if not values:
-        raise UnreadableError(
-            NOT_JSON, f"no JSON {'object' if kind is dict else 'array'}: {quoted(text.strip())}"
-        )
+        name = "object" if kind is dict else "array"
+        raise UnreadableError(NOT_JSON, f"no JSON {name}: {quoted(text.strip())}")
     if len(values) > 1:
         raise UnreadableError(SEVERAL, "; ".join(map(quoted, values)))
     return values.popitem()[1]
+
+
+def _values(text: str, kind: type) -> dict[str, Any]:
+    """Return all different values of this kind in a text, by their JSON."""
+    values: dict[str, Any] = {}
+    start = _START.search(text)
+    while start:
+        position, value = _read(text, start.start())
+        problem = repetition(value)
+        if problem:
+            raise UnreadableError(REPEATED_KEY, problem)
+        for candidate in _candidates(value, kind):
+            values[json.dumps(candidate, sort_keys=True)] = candidate
+        start = _START.search(text, position)
+    return values
+
+
+def _candidates(value: Any, kind: type) -> list[Any]:
+    """Return a value of this kind, or the objects of an array if objects are requested."""
+    if kind is dict and isinstance(value, list):
+        return [item for item in value if isinstance(item, dict)]
+    return [value] if isinstance(value, kind) else []
 
 
 def _read(text: str, start: int) -> tuple[int, Any]:
@@ -201,7 +262,7 @@ def _read(text: str, start: int) -> tuple[int, Any]:
     raw_tokens = _tokens(text, start)
     end = raw_tokens[-1].end()
     try:
-        tokens = [*map(_as_json, raw_tokens)]
+        tokens = [_as_json(token) for token in raw_tokens]
         strict = "".join(tokens)
         try:
             return end, decode_objects(strict)
@@ -209,26 +270,65 @@ def _read(text: str, start: int) -> tuple[int, Any]:
             if len(strict) > _LONGEST_REPAIR:
                 raise
         value = json_repair.loads(strict, skip_json_loads=True)
-        if _without_commas(map(_as_json, _tokens(json.dumps(value), 0))) != _without_commas(tokens):
+        repaired = [_as_json(token) for token in _tokens(json.dumps(value), 0)]
+        if _without_commas(repaired) != _without_commas(tokens):
             raise ValueError("invalid JSON, even after its commas are repaired")
     except ValueError as error:
         raise UnreadableError(NOT_JSON, f"{error}: {quoted(text[start:end])}") from error
     return end, value
 
 
+# What follows a quotation mark that ends a string: a sign of JSON, a comment or the end.
+_AFTER_STRING = r"""\s* (?: [,:{}\[\]"'“\#] | // | /\* | \Z )"""
+# A string ends at its quotation mark. It may contain a quoted part: the first inner mark follows
+# whitespace, and neither inner mark precedes a character that ends a string.
+_TOKEN = re.compile(
+    rf"""
+    (?P<gap> \s+ | //[^\n]* | /\*.*?(?:\*/|\Z) | \#[^\n]* )
+    | (?P<mark> [{{}}\[\],:] )
+    | (?P<text>
+        (?P<quote> ["'] )
+        (?:
+            \\. | (?! (?P=quote) | \\ ) .
+            | (?<=\s) (?P=quote) (?! {_AFTER_STRING} )
+              (?: (?! (?P=quote) | \\ ) . )*
+              (?P=quote) (?! {_AFTER_STRING} )
+        )*
+        (?P=quote)
+        | “ (?: \\. | [^”"\\] )* [”"]
+      )
+    | (?P<key> [A-Za-z_$][\w$-]* (?= \s*: ) )
+    | (?P<bare>
+        (?: (?! // | /\* ) [^\s{{}}\[\],:"'“\#] )
+        (?: (?! // | /\* ) [^\s{{}}\[\],:"\#] )*
+      )
+    | (?P<open> . )  # an unterminated string
+    """,
+    _FLAGS,
+)
+
+
 def _tokens(text: str, start: int) -> list[re.Match[str]]:
     """Split the object or array at `start` into tokens, without whitespace and comments."""
     tokens = []
     depth = 0
-    for token in _PATTERNS["token"].finditer(text, start):
+    for token in _TOKEN.finditer(text, start):
         if token.lastgroup == "open":
             break
-        if token.lastgroup != "gap":
-            tokens.append(token)
-            depth += (token[0] in "{[") - (token[0] in "}]")
-            if not depth:
-                return tokens
+        if token.lastgroup == "gap":
+            continue
+        tokens.append(token)
+        if token[0] in "{[":
+            depth += 1
+        elif token[0] in "}]":
+            depth -= 1
+        if depth == 0:
+            return tokens
     raise UnreadableError(CUT_OFF, f"the JSON does not end: {quoted(text[start:])}")
+
+
+# Escapes and quotation marks inside a string.
+_ESCAPE = re.compile(r'\\. | "', _FLAGS)
 
 
 def _as_json(token: re.Match[str]) -> str:
@@ -239,7 +339,7 @@ def _as_json(token: re.Match[str]) -> str:
         return f'"{token[0]}"'
     word = _LITERALS.get(token[0], token[0])
     if token.lastgroup == "text":
-        inside = _PATTERNS["escape"].sub(lambda match: _ESCAPES.get(match[0], match[0]), word[1:-1])
+        inside = _ESCAPE.sub(lambda match: _ESCAPES.get(match[0], match[0]), word[1:-1])
         word = f'"{inside}"'
     return json.dumps(decode(word, strict=False), ensure_ascii=False, allow_nan=False)
 
