@@ -31,7 +31,6 @@ FILES = {
     "construction/egointent/prompts.yaml": "bf59d4b32eafb99c",
     "construction/egoplan/goals.yaml": "cbb8739e809e34a8",
     "construction/egoplan/phrases.yaml": "2c91d3530953756a",
-    "judging/json_replies.yaml": "a1f0f374b4c7fdd3",
     "planner/kitchen.yaml": "397980e9de98cf0b",
     "training/egoplan/captions.yaml": "abb4a3cb117f4b68",
 }

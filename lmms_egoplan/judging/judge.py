@@ -18,8 +18,8 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.asking import FIRST_REPLIES, Step, Verdicts, prompt_tokens
 from lmms_egoplan.judging.cache import (
     CacheError,
-    Claims,
     JudgementCache,
+    PromptLeases,
     cache_key,
     default_cache_path,
 )
@@ -479,7 +479,7 @@ class Run:
         reading = (settings.where, settings.name(settings.model), scale or step)
         self._verdicts = settings.asking.verdicts.setdefault(reading, Verdicts())
         self._stopped: EndpointError | None = None
-        self._claims: Claims
+        self._claims: PromptLeases
         keys = [] if settings.ignores_cache else [*self._keys]
         failed: dict[str, Judgement] = {}
         elsewhere: Counter[str] = Counter()
@@ -554,14 +554,14 @@ class Run:
         }
         keys = sorted(missing, key=self._failed_before.__contains__)
         is_batch = self._settings.asking.batch
-        if (pending := [*self._cache.rows("batches", keys)]) and not is_batch:
+        if (pending := self._cache.load_batches(keys)) and not is_batch:
             logger.warning(
                 f"{len(pending)} prompts may be in batches and are sent again; to "
                 "collect those, add --batch"
             )
         async with (
             Client(self._settings, self._count_retry, JUDGING) as client,
-            Claims(keys, self._cache, self._read_new, self._settle) as self._claims,
+            PromptLeases(keys, self._cache, self._read_new, self._settle) as self._claims,
             Batches(client, self._keys, self._claims, self._progress)
             if is_batch
             else nullcontext(client) as asked,

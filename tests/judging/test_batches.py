@@ -448,11 +448,14 @@ def test_two_processes_share_a_batch_and_ctrl_c_leaves_it(tmp_path):
 def test_a_live_run_says_how_many_prompts_are_in_batches(log):
     with JudgeServer(lambda *_: Reply()) as server:
         server.on_batch = lambda method, path: server.batches.clear() if method == "GET" else None
-        row = ["key", "gone 1 token", server.url, "judge", "batch_1", 0.0]
         keys = [cache_key("judge", {"temperature": 0}, Prompt(prompt)) for prompt in PROMPTS[:4]]
         with JudgementCache(default_cache_path()) as cache:
             cache.write(
-                "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?)", [[key, *row[1:]] for key in keys]
+                """
+                INSERT INTO batches
+                VALUES (:key, 'gone 1 token', :endpoint, 'judge', 'batch_1', 0.0)
+                """,
+                [{"key": key, "endpoint": server.url} for key in keys],
             )
         assert [judgement.rating for judgement in judge(server.url, PROMPTS)] == [1] * 12
         assert any("4 prompts may be in batches" in line for line in log)

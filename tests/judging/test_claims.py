@@ -47,7 +47,8 @@ def stored_prompts():
 def claim(prompt, owner, expires):
     key = cache_key("judge", DEFAULT_PARAMETERS, Prompt(prompt))
     with JudgementCache(default_cache_path()) as cache:
-        cache.write("INSERT INTO claims VALUES (?, ?, ?)", [(key, owner, expires)])
+        row = {"key": key, "owner": owner, "expires": expires}
+        cache.write("INSERT INTO claims VALUES (:key, :owner, :expires)", [row])
 
 
 def other_process():
@@ -197,7 +198,8 @@ def test_waiting_for_another_process_is_shown(monkeypatch):
     def end_claim():
         wait_until(lambda: "1 asked by another process" in bar.getvalue())
         with JudgementCache(default_cache_path()) as cache:
-            cache.write("DELETE FROM claims WHERE owner = ?", [("another-machine 1 x",)])
+            owner = {"owner": "another-machine 1 x"}
+            cache.write("DELETE FROM claims WHERE owner = :owner", [owner])
 
     other = threading.Thread(target=end_claim)
     other.start()
@@ -262,14 +264,14 @@ def test_a_run_cancelled_at_its_end_stores_its_replies(monkeypatch):
     The run is cancelled while the replies wait for the disk.
     """
     is_closing = asyncio.Event()
-    close = cache_module.Claims.__aexit__
+    close = cache_module.PromptLeases.__aexit__
     runs = []
 
     async def announce_close(claims_, *error):
         is_closing.set()
         await close(claims_, *error)
 
-    monkeypatch.setattr(cache_module.Claims, "__aexit__", announce_close)
+    monkeypatch.setattr(cache_module.PromptLeases, "__aexit__", announce_close)
 
     def reply(prompt, _):
         wait_until(lambda: len(server.prompts) == 3)
@@ -311,7 +313,7 @@ def test_a_claim_starts_when_the_lock_is_acquired():
         holder.execute("ROLLBACK")
 
     async def take(cache):
-        async with cache_module.Claims(
+        async with cache_module.PromptLeases(
             ["a"], cache, lambda outcome: None, lambda *_: None
         ) as claimed_prompts:
             assert await claimed_prompts.take() == "a"
