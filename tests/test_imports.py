@@ -52,7 +52,7 @@ EXCEPTIONS = {
     # The command's entry point handles signals while other modules load.
     ("lmms_egoplan.__main__", "lmms_egoplan.cli"),
     # Only runs of judged tasks need a judge.
-    ("lmms_egoplan.harnesses.lmms_eval.plugin", "lmms_egoplan.judging.judge"),
+    ("lmms_egoplan.harnesses.lmms_eval.plugin", "lmms_egoplan.judging.probe"),
     # The plugin imports it at startup.
     ("lmms_egoplan.benchmarks.subset", "numpy"),
 }

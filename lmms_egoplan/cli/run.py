@@ -14,7 +14,7 @@ from lmms_egoplan.cli.report import report
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import lock_folder, write_whole
 from lmms_egoplan.harnesses.backends import find_backend
-from lmms_egoplan.judging.asking import Asking, MaxCost, MaxRequests, Prices
+from lmms_egoplan.judging.asking import LlmUsage, MaxCost, MaxRequests, Prices
 from lmms_egoplan.judging.limits import MAX_COST, MAX_REQUESTS, PRICES
 from lmms_egoplan.judging.settings import PRESET
 from lmms_egoplan.launch.checks import coverage_remarks, find_problems, gpu_memory

@@ -7,7 +7,7 @@ from typing import Any
 
 from loguru import logger
 
-from lmms_egoplan.judging.endpoint import EndpointError, NoAnswerError, Patience
+from lmms_egoplan.judging.endpoint import EndpointError, NoAnswerError, RetryPolicy
 
 # Default time to wait for a server that no longer answers, in seconds: a restart with a large model
 # takes minutes.
@@ -20,7 +20,7 @@ _ANSWERS_IN_S = 5.0
 
 # For checks. The retry is for servers that close an idle connection while the next request is on
 # its way.
-CHECKING = Patience(retries=1, read_s=_ANSWERS_IN_S, retry_after_s=0.0, longer_s=0.0)
+CHECKING = RetryPolicy(retries=1, read_s=_ANSWERS_IN_S, retry_after_s=0.0, longer_s=0.0)
 
 
 class ServerWatch:

@@ -20,8 +20,8 @@ from lmms_egoplan.judging.client import Client
 from lmms_egoplan.judging.endpoint import (
     EndpointError,
     NoAnswerError,
-    Patience,
     RefusedRequestError,
+    RetryPolicy,
 )
 from lmms_egoplan.judging.settings import NO_KEY, SERVER_KEY, server_settings
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
@@ -46,9 +46,9 @@ from lmms_egoplan.ranking.question import RankingError
 Result = TypeVar("Result")
 
 # For the requests before the first question, which the user waits for.
-STARTING = Patience(retries=2, read_s=60.0, retry_after_s=5.0, longer_s=0.0)
+STARTING = RetryPolicy(retries=2, read_s=60.0, retry_after_s=5.0, longer_s=0.0)
 # As for judging, but with longer waits for contexts with many images.
-PATIENCE = Patience(retries=12, read_s=600.0, retry_after_s=120.0, longer_s=1800.0)
+PATIENCE = RetryPolicy(retries=12, read_s=600.0, retry_after_s=120.0, longer_s=1800.0)
 
 # Number of attempts if the answers are not chat completions.
 _TRIES = 3

@@ -1,51 +1,26 @@
-"""Define options, cost estimates and exit messages of commands that ask a judge or another language
-model.
-"""
+"""Define options and exit messages of commands that ask a judge or another language model."""
 
-import math
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
-from pydantic import Field
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import parse_record, read_text
 from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.limits import MAX_COST, MAX_REQUESTS, PRICES, Limits
-from lmms_egoplan.validation import Checked, Expected, read_as
+from lmms_egoplan.judging.prices import ModelPrice, PriceList
+from lmms_egoplan.judging.usage import Step, Verdicts, cost_lines, expectation, prompt_tokens
 
 # A command exits with 1 if a larger fraction of its prompts has no usable reply.
 MOST_LOST = 0.1
-# A run logs its expected cost after this many replies.
-FIRST_REPLIES = 20
-# Estimated tokens of an image: gpt-4o uses 765 for 513 to 1024 pixels (85, plus 170 for each of 4
-# tiles).
-IMAGE_TOKENS = 765
-# Pieces similar to those of GPT-4's tokenizer. A long word counts as several tokens.
-_PIECE = re.compile(r"([^\W\d_]+)|\d{1,3}|[^\w\s]{1,4}|_+|\s*\n\s*|[^\S\n]{2,}")
-_WORD_BYTES = 8
-
-_Amount = Annotated[
-    float, Field(ge=0, allow_inf_nan=False), Expected("a price for a million tokens, from 0")
-]
-
-
-class _Price(Checked):
-    input: _Amount
-    output: _Amount
-
 
 Llm = Annotated[
     str | None,
     typer.Option(
         metavar="MODEL",
-        help="Language model, as the endpoint names it. Default: "
-        "LMMS_EGOPLAN_JUDGE_MODEL if set, else "
-        "gpt-4o-2024-11-20.",
+        help="Language model, as the endpoint names it. Default: LMMS_EGOPLAN_JUDGE_MODEL if set, "
+        "else gpt-4o-2024-11-20.",
     ),
 ]
 Retry = Annotated[
@@ -70,10 +45,8 @@ Prices = Annotated[
         metavar="FILE",
         envvar=PRICES,
         show_envvar=False,
-        help=(
-            'Print the price, with this JSON file per million tokens: `{"MODEL": {"input": '
-            '2.5, "output": 10}}`.'
-        ),
+        help="Print the price, with this JSON file per million tokens: "
+        '`{"MODEL": {"input": 2.5, "output": 10}}`.',
     ),
 ]
 MaxRequests = Annotated[
@@ -94,17 +67,14 @@ MaxCost = Annotated[
         envvar=MAX_COST,
         show_envvar=False,
         help="Stop before the price is expected to exceed this amount. If replies grow, those in "
-        "flight can exceed it. "
-        "Requires --prices.",
+        "flight can exceed it. Requires --prices.",
     ),
 ]
 Out = Annotated[
     Path,
     typer.Option(
-        help="Output file for the judged answers, as JSON lines. If FILE exists "
-        "and some answers could "
-        "not be "
-        "judged, FILE.partial is written instead.",
+        help="Output file for the judged answers, as JSON lines. If FILE exists and some answers "
+        "could not be judged, FILE.partial is written instead.",
         metavar="FILE",
     ),
 ]
@@ -114,71 +84,8 @@ Concurrency = Annotated[
 ]
 
 
-class Step(NamedTuple):
-    """The requests of one step of a command.
-
-    Attributes:
-        title: Name of the step.
-        requests: Number of requests; None if unknown.
-        prompt_tokens: Tokens of all prompts.
-        reply_tokens: Tokens of all replies; for an estimate, the maximum.
-        model: The model, as it is requested.
-        unknown: The part of the tokens that is unknown and not counted; "" for none.
-        expected: For an estimate, the expected number of reply tokens; None without a stored reply.
-        stored: Number of the stored replies whose mean is expected.
-    """
-
-    title: str
-    requests: int | None
-    prompt_tokens: int
-    reply_tokens: int
-    model: str
-    unknown: str = ""
-    expected: int | None = None
-    stored: int = 0
-
-    @classmethod
-    def of_replies(
-        cls, title: str, tokens: Sequence[tuple[int | None, int | None]], model: str
-    ) -> "Step":
-        """Return a step of replies with these prompt and reply tokens; None where the endpoint
-        reports none.
-        """
-        sent, received = (sum(pair[column] or 0 for pair in tokens) for column in (0, 1))
-        missing = sum(None in pair for pair in tokens)
-        return cls(
-            title,
-            len(tokens),
-            sent,
-            received,
-            model,
-            f"{missing} replies without counts" if missing else "",
-        )
-
-    def describe(self, about: str = "", most: str = "") -> str:
-        """Return the numbers in words, with a word before those of prompts and replies."""
-        requests = "" if self.requests is None else f"{self.requests:,} requests, "
-        tokens = (
-            f"{about}{self.prompt_tokens:,} prompt tokens, {most}{self.reply_tokens:,} reply tokens"
-        )
-        if self.expected is not None:
-            tokens += f" (expected: ~{self.expected:,}, from {self.stored:,} stored replies)"
-        return f"{requests}{tokens} of {self.model}{self.unknown and f' and {self.unknown}'}"
-
-
 @dataclass
-class Verdicts:
-    """Numbers of a model's replies that can be read, that cannot, and of the latter those cut off
-    at the limit.
-    """
-
-    readable: int = 0
-    unreadable: int = 0
-    cut: int = 0
-
-
-@dataclass
-class Asking:
+class LlmUsage:
     """Options and counts of one command that asks a language model.
 
     Attributes:
@@ -218,7 +125,7 @@ class Asking:
     verdicts: dict[Any, Verdicts] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._prices: dict[str, _Price] = {}
+        self._price_list: PriceList | None = None
         self.limits = Limits(self.max_requests, self.max_cost)
         if self.probes and self.max_requests == 1:
             raise LmmsEgoplanError(
@@ -229,37 +136,31 @@ class Asking:
                 f"--max-cost ({MAX_COST}) needs a file of prices; set --prices ({PRICES})"
             )
         if self.prices:
-            content = parse_record(str(self.prices), read_text(self.prices, "prices"))
-            self._prices = read_as(dict[str, _Price], str(self.prices), content)
+            self._price_list = PriceList.read(self.prices, batch=self.batch)
 
-    def price(self, model: str) -> _Price:
-        """Return the price of a model; raise `LmmsEgoplanError` if the price file lacks it."""
-        if model not in self._prices:
-            raise LmmsEgoplanError(
-                f"{self.prices}: no price for {model}; it lists {', '.join(self._prices)}"
-            )
-        return self._prices[model]
+    def price(self, model: str) -> ModelPrice:
+        """Return the price of a model; raise `LmmsEgoplanError` if there is none."""
+        if self._price_list is None:
+            raise LmmsEgoplanError(f"No price for {model}; set --prices ({PRICES})")
+        return self._price_list.price(model)
 
     def cost(self, model: str, prompt_tokens: int | None, reply_tokens: int | None) -> float | None:
-        """Return the cost of a request; None without a file of prices, or if a number of tokens is
-        unknown.
+        """Return the cost of a request.
+
+        Returns None without a file of prices, or if a number of tokens is unknown.
         """
-        if not self.prices or prompt_tokens is None or reply_tokens is None:
+        if self._price_list is None or prompt_tokens is None or reply_tokens is None:
             return None
-        price = self.price(model)
-        return (prompt_tokens * price.input + reply_tokens * price.output) / (
-            2e6 if self.batch else 1e6
-        )
+        return self._price_list.cost(model, prompt_tokens, reply_tokens)
 
     def highest_cost(self, model: str, prompt: Prompt, max_tokens: int) -> float:
-        """Return the cost of a request whose reply reaches its token limit; 0 without a limit on
-        the cost.
+        """Return the cost of a request whose reply reaches its token limit.
+
+        Returns 0 without a limit on the cost.
         """
-        return (
-            (self.cost(model, prompt_tokens(prompt), max_tokens) or 0.0)
-            if self.max_cost is not None
-            else 0.0
-        )
+        if self.max_cost is None:
+            return 0.0
+        return self.cost(model, prompt_tokens(prompt), max_tokens) or 0.0
 
     def finish_estimate(self) -> None:
         """Print the estimate and exit. Do nothing without `--estimate`.
@@ -281,77 +182,15 @@ class Asking:
         """
         if not self.steps:
             return
-        about, most = ("~", "at most ") if self.is_estimate else ("", "")
-        requests, sent, received = (
-            sum(int(step[column] or 0) for step in self.steps) for column in (1, 2, 3)
+        lines = cost_lines(
+            self.steps, self._price_list, is_estimate=self.is_estimate, batch=self.batch
         )
-        models, unknown = (
-            ", ".join({str(step[i]): 0 for step in self.steps if step[i]}) for i in (4, 5)
-        )
-        asked = [step for step in self.steps if step.requests]
-        is_expected = bool(asked) and all(step.expected is not None for step in asked)
-        expected = sum(step.expected or 0 for step in asked) if is_expected else None
-        total = Step(
-            "Total",
-            requests or None,
-            sent,
-            received,
-            models,
-            unknown,
-            expected=expected,
-            stored=sum(step.stored for step in self.steps),
-        )
-        for step in (*self.steps, total):
-            typer.echo(f"{step.title}: {step.describe(about, most)}")
-        if self.is_estimate:
-            typer.echo(
-                "Cached replies are not counted, nor second requests after an unusable reply. "
-                "Prompt tokens are "
-                f"approximate; an image counts as {IMAGE_TOKENS}. Expected reply tokens: the mean "
-                "of stored replies of "
-                "the same endpoint and model to prompts that begin alike, if there are any."
-            )
-        if self.prices:
-            million, half = (2e6, " (half as much as live)") if self.batch else (1e6, "")
-            for_prompts = (
-                sum(step.prompt_tokens * self.price(step.model).input for step in self.steps)
-                / million
-            )
-            for_replies = (
-                sum(step.reply_tokens * self.price(step.model).output for step in self.steps)
-                / million
-            )
-            price = f"{about}{for_prompts:,.2f} for prompts, {most}{for_replies:,.2f} for replies"
-            if is_expected:
-                likely = (
-                    sum((step.expected or 0) * self.price(step.model).output for step in asked)
-                    / million
-                )
-                price += f" (expected: ~{likely:,.2f}, so ~{for_prompts + likely:,.2f} in all)"
-            typer.echo(
-                f"Price: {price}, by {self.prices}{half}{unknown and f', without {unknown}'}"
-            )
+        for line in lines:
+            typer.echo(line)
 
     def expectation(self, first: Step, requests: int, max_tokens: int) -> str:
-        """Describe the expected cost of a run by the mean of its first replies, next to the bound.
-
-        Args:
-            first: The first replies, with known tokens.
-            requests: Number of requests of the run.
-            max_tokens: Token limit of a reply.
-        """
-        sent, received = (requests * tokens / (first.requests or 1) for tokens in first[2:4])
-        text = (
-            f"{first.title}: by the first {first.requests} replies, {requests:,} requests take "
-            f"~{sent:,.0f} prompt "
-            f"tokens and ~{received:,.0f} reply tokens, at most {requests * max_tokens:,}"
-        )
-        if self.prices:
-            price, million = self.price(first.model), 2e6 if self.batch else 1e6
-            cost = (sent * price.input + received * price.output) / million
-            most = (sent * price.input + requests * max_tokens * price.output) / million
-            text += f"; price ~{cost:,.2f}, at most {most:,.2f}, by {self.prices}"
-        return text
+        """Describe the expected cost of a run by its first replies; see `usage.expectation`."""
+        return expectation(first, self._price_list, requests, max_tokens)
 
     def finish(self) -> None:
         """Print the cost.
@@ -362,21 +201,9 @@ class Asking:
         if self.lost > MOST_LOST * self.asked:
             raise LmmsEgoplanError(
                 f"{self.lost} of {self.asked} prompts have no usable reply, more than "
-                f"{MOST_LOST:.0%}. The output is "
-                "written without them; its rejections give the reasons. To request them again, "
-                "use --retry-rejected"
+                f"{MOST_LOST:.0%}. The output is written without them; its rejections give the "
+                "reasons. To request them again, use --retry-rejected"
             )
-
-
-def prompt_tokens(prompt: Prompt) -> int:
-    """Estimate the tokens of a prompt, with pieces similar to those of GPT-4's tokenizer.
-
-    >>> prompt_tokens(Prompt("00:00:01.50 | open the refrigerator"))
-    12
-    """
-    words = (piece[1] or "" for piece in _PIECE.finditer(prompt.system + prompt.text))
-    tokens = sum(math.ceil(len(word.encode()) / _WORD_BYTES) or 1 for word in words)
-    return tokens + IMAGE_TOKENS * len(prompt.images)
 
 
 def written_path(out: Path, unjudged: int) -> Path:
@@ -384,7 +211,9 @@ def written_path(out: Path, unjudged: int) -> Path:
 
     An incomplete result does not replace an existing file.
     """
-    return out.with_name(f"{out.name}.partial") if unjudged and out.exists() else out
+    if unjudged and out.exists():
+        return out.with_name(f"{out.name}.partial")
+    return out
 
 
 def end(written: Path, unjudged: int, total: int, scope: str = "") -> None:
@@ -403,6 +232,5 @@ def end(written: Path, unjudged: int, total: int, scope: str = "") -> None:
     if unjudged:
         raise LmmsEgoplanError(
             f"{unjudged} of {total} answers are not judged{scope} ({written} lists the reasons). "
-            "Rerun the command to "
-            "request them again, unless a reason says otherwise"
+            "Rerun the command to request them again, unless a reason says otherwise"
         )

@@ -25,8 +25,8 @@ from lmms_egoplan.jsonl import decode
 from lmms_egoplan.judging.endpoint import (
     EndpointError,
     NoAnswerError,
-    Patience,
     RefusedRequestError,
+    RetryPolicy,
 )
 from lmms_egoplan.judging.judgement import Judgement, Prompt
 from lmms_egoplan.judging.settings import (
@@ -145,7 +145,7 @@ class Client(AbstractAsyncContextManager["Client"]):
     """
 
     def __init__(
-        self, settings: JudgeSettings, on_retry: Callable[[], None], patience: Patience
+        self, settings: JudgeSettings, on_retry: Callable[[], None], patience: RetryPolicy
     ) -> None:
         self.settings, self._on_retry, self._patience, self.rest = (
             settings,
@@ -158,7 +158,7 @@ class Client(AbstractAsyncContextManager["Client"]):
         self._client: openai.AsyncOpenAI
         options: dict[str, Any] = {
             "api_key": settings.api_key,
-            "max_retries": 0,  # `Patience` controls retries
+            "max_retries": 0,  # `RetryPolicy` controls retries
             "timeout": openai.Timeout(self._read_s, connect=_CONNECT_S),
         }
         try:
@@ -206,12 +206,12 @@ class Client(AbstractAsyncContextManager["Client"]):
     async def post(self, body: Mapping[str, Any]) -> str:
         """Send a chat completion with a custom body; return the raw body of the answer.
 
-        Retries timeouts, failed connections, 408, 409, 429 and 5xx within the limits of `Patience`.
+        Retries timeouts, failed connections, 408, 409, 429 and 5xx within the limits of `RetryPolicy`.
         Waits grow exponentially with jitter, or follow ``Retry-After``.
 
         Raises:
             EndpointError, RefusedRequestError: the endpoint refused; contains its message.
-            NoAnswerError: the limits of `Patience` are exceeded; contains the last cause.
+            NoAnswerError: the limits of `RetryPolicy` are exceeded; contains the last cause.
         """
         return (await self._patiently(lambda: self._post(body))).text
 

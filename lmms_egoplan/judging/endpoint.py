@@ -11,7 +11,7 @@ _JUDGE_VARIABLES = (
 
 
 @dataclass(frozen=True)
-class Patience:
+class RetryPolicy:
     """Limits on retries and waits for an endpoint.
 
     Attributes:
@@ -37,10 +37,10 @@ class Patience:
 
 
 # All waits between retries add up to just over a minute, the window of most rate limits.
-JUDGING = Patience(retries=12, read_s=math.inf, retry_after_s=120.0, longer_s=1800.0)
+JUDGING = RetryPolicy(retries=12, read_s=math.inf, retry_after_s=120.0, longer_s=1800.0)
 # The user waits for the probe. It reports an unknown host after about 2 s, and dropped connections
 # after 30 s.
-PROBING = Patience(
+PROBING = RetryPolicy(
     2, read_s=60.0, retry_after_s=5.0, longer_s=0.0, timeouts=0, total_s=60.0, loading_s=300.0
 )
 

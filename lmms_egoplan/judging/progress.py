@@ -1,11 +1,10 @@
-"""Show the progress of judging or of other requests: a bar while it runs and one log line at the
-end.
-"""
+"""Show the progress of judging or of other requests: a bar, and one log line at the end."""
 
 import time
 from collections import Counter
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from loguru import logger
 from tqdm import tqdm
@@ -18,13 +17,25 @@ _LINE = "{desc} |{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
 _NARROWEST_BAR = 6
 
 
-class Words(NamedTuple):
-    """Words for messages: the activity, its objects, its past participle and the model's role."""
+@dataclass(frozen=True)
+class Words:
+    """Words for messages.
+
+    Attributes:
+        doing: The activity.
+        answers: Its objects.
+        judged: Its past participle.
+        model: The model's role.
+    """
 
     doing: str
     answers: str
     judged: str
     model: str
+
+
+JUDGING_WORDS = Words("Judging", "answers", "judged", "judge")
+WRITING_WORDS = Words("Asking for", "prompts", "answered", "language model")
 
 
 class Progress(tqdm):
@@ -53,7 +64,9 @@ class Progress(tqdm):
             cached: number of answers that are already rated.
             is_hidden: show no bar.
         """
-        self._words, self._title, self._started = words, title, time.monotonic()
+        self._words = words
+        self._title = title
+        self._started = time.monotonic()
         self.counts = Counter(cached=cached)
         self.elsewhere: Counter[str] = Counter()
         self.asked_elsewhere = 0
@@ -110,40 +123,38 @@ class Progress(tqdm):
         self.waiting.clear()
         self.asked_elsewhere = 0
         self.close()
-        elsewhere = "".join(
-            f" ({number} of them from {address})" for address, number in self.elsewhere.items()
-        )
-        counts, (doing, answers, judged, _) = self.counts, self._words
+        counts = self.counts
+        words = self._words
         rated = counts["judged"] + counts["cached"]
-        extras = {
-            f"{answers} refused by the endpoint": "refused",
-            "replies cut off at the limit on tokens": "cut",
-        }
-        suffix = "".join(
-            f", {counts[name]} {label}" for label, name in extras.items() if counts[name]
-        )
+        elsewhere = ""
+        for address, number in self.elsewhere.items():
+            elsewhere += f" ({number} of them from {address})"
+        exceptions = ""
+        if counts["refused"]:
+            exceptions += f", {counts['refused']} {words.answers} refused by the endpoint"
+        if counts["cut"]:
+            exceptions += f", {counts['cut']} replies cut off at the limit on tokens"
         logger.info(
-            f"{self._title or doing}: {rated} of {self.total} {answers} {judged} by "
-            f"{', '.join(sorted(judges))} in "
+            f"{self._title or words.doing}: {rated} of {self.total} {words.answers} "
+            f"{words.judged} by {', '.join(sorted(judges))} in "
             f"{time.monotonic() - self._started:.1f} s: {counts['judged']} now, "
-            f"{counts['cached']} from the cache"
-            f"{elsewhere}; {counts['failed']} failed, {self.total - rated - counts['failed']} not "
-            "reached; "
-            f"{counts['retried']} retries{suffix}; now: {tokens}; from the cache: {cached_tokens}"
+            f"{counts['cached']} from the cache{elsewhere}; {counts['failed']} failed, "
+            f"{self.total - rated - counts['failed']} not reached; "
+            f"{counts['retried']} retries{exceptions}; now: {tokens}; "
+            f"from the cache: {cached_tokens}"
         )
 
     def _waits(self) -> list[str]:
+        """Describe the waits that are long."""
         waits = []
         since = min(self.waiting.values(), default=None)
         if since is not None and time.time() - since >= _LONG_S:
             clock = time.strftime("%H:%M:%S", time.localtime(since))
             waits.append(f"waiting for {len(self.waiting)} since {clock}")
         if self.batches:
-            waits.append(
-                "{:,} of {:,} done in batches".format(
-                    *map(sum, zip(*self.batches.values(), strict=True))
-                )
-            )
+            num_done = sum(done for done, _ in self.batches.values())
+            num_requests = sum(total for _, total in self.batches.values())
+            waits.append(f"{num_done:,} of {num_requests:,} done in batches")
         if self.asked_elsewhere:
             waits.append(f"{self.asked_elsewhere} asked by another process")
         return waits

@@ -16,7 +16,7 @@ from loguru import logger
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record
-from lmms_egoplan.judging.asking import Asking
+from lmms_egoplan.judging.asking import LlmUsage
 from lmms_egoplan.judging.judgement import DEFAULT_PROTOCOL, DEMO, JudgeProtocol
 from lmms_egoplan.judging.limits import MAX_COST, MAX_REQUESTS, PRICES
 from lmms_egoplan.processes import num_processes
@@ -111,7 +111,7 @@ class JudgeSettings:
     parameters: Mapping[str, Any] = field(
         default_factory=lambda: dict(DEFAULT_PARAMETERS), hash=False
     )
-    asking: Asking = field(default_factory=Asking, compare=False, repr=False)
+    asking: LlmUsage = field(default_factory=LlmUsage, compare=False, repr=False)
     ignores_cache: bool = False
     protocol: str = ""
 
@@ -184,7 +184,7 @@ def chosen_protocol(
     return of[name]
 
 
-def judge_settings(default_model: str, asking: Asking | None = None) -> JudgeSettings | None:
+def judge_settings(default_model: str, asking: LlmUsage | None = None) -> JudgeSettings | None:
     """Return the judge that the environment configures, or None without one.
 
     Each of our variables takes precedence over the harness's variables:
@@ -244,7 +244,7 @@ def judge_settings(default_model: str, asking: Asking | None = None) -> JudgeSet
 def language_model(
     default_model: str,
     name: str | None = None,
-    asking: Asking | None = None,
+    asking: LlmUsage | None = None,
     concurrency: int | None = None,
 ) -> JudgeSettings:
     """Return the judge or other language model that the environment configures.
@@ -398,7 +398,7 @@ def _limits(defaults: Mapping[str, Any] = DEFAULT_PARAMETERS) -> dict[str, Any]:
 
 
 @functools.cache
-def _asking(prices: str, requests: str, cost: str) -> Asking:
+def _asking(prices: str, requests: str, cost: str) -> LlmUsage:
     """Return the limits that all tasks of this process share: its part of those of the run."""
     processes = num_processes()
     max_requests = (
@@ -416,7 +416,7 @@ def _asking(prices: str, requests: str, cost: str) -> Asking:
         max_cost = math.nan
     if max_cost is not None and not 0 <= max_cost < math.inf:
         raise LmmsEgoplanError(f"{MAX_COST} is {cost!r}; set a number from 0")
-    return Asking(
+    return LlmUsage(
         prices=Path(prices) if prices else None, max_requests=max_requests, max_cost=max_cost
     )
 

@@ -25,9 +25,10 @@ from lmms_egoplan.benchmarks.registry import Judge
 from lmms_egoplan.benchmarks.subset import mark
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, remember
 from lmms_egoplan.harnesses.template_files import NONE
-from lmms_egoplan.judging.asking import Asking, Step
+from lmms_egoplan.judging.asking import LlmUsage
 from lmms_egoplan.judging.judgement import DEMO
 from lmms_egoplan.judging.settings import JudgeSettings, judge_settings
+from lmms_egoplan.judging.usage import Step
 from lmms_egoplan.launch.checkpoint import trusts_code
 from lmms_egoplan.launch.plan import Plan
 from lmms_egoplan.launch.tasks import Task
@@ -98,7 +99,7 @@ def print_estimate(
     Console().print(table)
     if pixels:
         Console().print(f"Pixels: {pixels}", highlight=False)
-    Asking(is_estimate=True, prices=prices, steps=[*steps]).print_cost()
+    LlmUsage(is_estimate=True, prices=prices, steps=[*steps]).print_cost()
 
 
 def load_encoder(plan: Plan) -> tuple[Any, MediaLoader, str]:
@@ -195,7 +196,7 @@ def _estimate(plan: Plan) -> tuple[list[TaskEstimate], list[Step], str]:
     steps: list[Step] = []
     for task in plan.leaves.values():
         for judge, settings in _judges(task):
-            asking = Asking(is_estimate=True)
+            asking = LlmUsage(is_estimate=True)
             judge.estimate(_rows(plan, task), replace(settings, asking=asking))
             steps += asking.steps
     return estimates, steps, pixels

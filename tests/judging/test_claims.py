@@ -23,9 +23,9 @@ from judgement_rows import select
 from judging.asked import SCALE, judge, start
 from lmms_egoplan.judging import cache as cache_module
 from lmms_egoplan.judging import client as client_module
-from lmms_egoplan.judging import judge as judge_module
+from lmms_egoplan.judging import run as run_module
 from lmms_egoplan.judging.cache import JudgementCache, cache_key, default_cache_path
-from lmms_egoplan.judging.judge import JudgeError
+from lmms_egoplan.judging.failures import JudgeError
 from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.settings import DEFAULT_PARAMETERS, JudgeSettings
 from lmms_egoplan.judging.text import read_reply
@@ -190,7 +190,7 @@ def test_a_claim_of_an_ended_process_is_free(monkeypatch):
 
 def test_waiting_for_another_process_is_shown(monkeypatch):
     """The other process ends its claim when the bar shows it."""
-    monkeypatch.setattr(judge_module, "_TICK_S", 0.1)
+    monkeypatch.setattr(run_module, "_TICK_S", 0.1)
     monkeypatch.setattr(cache_module, "LEASE_S", FOREVER_S)
     monkeypatch.setattr(sys, "stderr", bar := io.StringIO())
     claim("a", "another-machine 1 x", time.time() + FOREVER_S)
@@ -235,9 +235,7 @@ def test_a_failed_run_leaves_no_claim():
 def new_run(cache, url, prompts, concurrency=1):
     """Create a run over prompts, for tests with their own event loop."""
     settings = JudgeSettings("judge", url, concurrency=concurrency)
-    return judge_module.Run(
-        {Prompt(prompt): [prompt] for prompt in prompts}, SCALE, settings, cache
-    )
+    return run_module.Run({Prompt(prompt): [prompt] for prompt in prompts}, SCALE, settings, cache)
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])

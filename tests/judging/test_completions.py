@@ -5,7 +5,8 @@ import pytest
 from judge_server import JudgeServer, Reply
 from judgement_rows import select
 from judging.asked import KEY, SCALE, request
-from lmms_egoplan.judging.judge import JudgeError, complete_all, judge_all
+from lmms_egoplan.judging.failures import JudgeError
+from lmms_egoplan.judging.judge import complete_all, judge_all
 from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.settings import JudgeSettings
 

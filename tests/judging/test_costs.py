@@ -7,7 +7,7 @@ import pytest
 
 from judge_server import JudgeServer, Reply
 from judging.asked import judge
-from lmms_egoplan.judging.asking import Asking
+from lmms_egoplan.judging.asking import LlmUsage
 from lmms_egoplan.judging.text import read_reply
 
 pytestmark = pytest.mark.usefixtures("data")
@@ -62,7 +62,7 @@ def test_tokens_of_reasoning_are_counted_once():
 def test_the_cost_of_a_run_includes_reasoning(capsys, tmp_path):
     prices = tmp_path / "prices.json"
     prices.write_text('{"judge": {"input": 0, "output": 1000}}')
-    asking = Asking(prices=prices)
+    asking = LlmUsage(prices=prices)
     with JudgeServer(lambda *_: Reply(body=body(usage(20, 12, 1132, 1100)).encode())) as server:
         (judgement,) = judge(server.url, PROMPTS[:1], asking=asking)
         assert (judgement.rating, judgement.completion_tokens) == (1, 1112)
@@ -83,7 +83,7 @@ def test_a_reply_at_the_limit_is_cut_off_with_and_without_its_reasoning(visible,
 
 
 def estimate(url, prompts, capsys, model="judge", prices=None):
-    asking = Asking(is_estimate=True, prices=prices)
+    asking = LlmUsage(is_estimate=True, prices=prices)
     judge(url, prompts, asking=asking, model=model)
     asking.print_cost()
     return capsys.readouterr().out
@@ -133,11 +133,11 @@ def test_a_run_logs_the_expected_cost_by_its_first_replies(log, tmp_path):
     prices = tmp_path / "prices.json"
     prices.write_text('{"judge": {"input": 1000, "output": 1000}}')
     with JudgeServer(lambda *_: Reply(body=body(usage(20, 12, 132, 100)).encode())) as server:
-        judge(server.url, PROMPTS[:20], asking=Asking(prices=prices))
+        judge(server.url, PROMPTS[:20], asking=LlmUsage(prices=prices))
         assert [
             line for line in log if "first 20 replies" in line
         ] == []  # the summary has the cost
-        judge(server.url, [f"{prompt} again" for prompt in PROMPTS], asking=Asking(prices=prices))
+        judge(server.url, [f"{prompt} again" for prompt in PROMPTS], asking=LlmUsage(prices=prices))
     (line,) = [line for line in log if "first 20 replies" in line]
     for fact in (
         "30 requests",

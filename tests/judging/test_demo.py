@@ -1,8 +1,9 @@
 import pytest
 
 from lmms_egoplan.judging.cache import default_cache_path
-from lmms_egoplan.judging.judge import judge_all, probe
+from lmms_egoplan.judging.judge import judge_all
 from lmms_egoplan.judging.judgement import JudgeRequest, RatingScale
+from lmms_egoplan.judging.probe import probe
 from lmms_egoplan.judging.settings import JudgeSettings
 
 

@@ -15,7 +15,8 @@ import pytest
 from judge_server import JudgeServer, Reply
 from judgement_rows import select
 from judging.asked import SCALE, environment, request
-from lmms_egoplan.judging.judge import JudgeError, judge_all
+from lmms_egoplan.judging.failures import JudgeError
+from lmms_egoplan.judging.judge import judge_all
 from lmms_egoplan.judging.settings import judge_settings
 
 pytestmark = [pytest.mark.usefixtures("data"), pytest.mark.whole]

@@ -9,7 +9,8 @@ import pytest
 
 from judge_server import JudgeServer, Reply
 from judging.asked import KEY, judge
-from lmms_egoplan.judging.judge import JudgeError, probe
+from lmms_egoplan.judging.failures import JudgeError
+from lmms_egoplan.judging.probe import probe
 from lmms_egoplan.judging.settings import JudgeSettings
 
 pytestmark = pytest.mark.usefixtures("data")

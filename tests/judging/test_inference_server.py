@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from judging.asked import SCALE
-from lmms_egoplan.judging.judge import judge_all, probe
+from lmms_egoplan.judging.judge import judge_all
 from lmms_egoplan.judging.judgement import JudgeRequest
+from lmms_egoplan.judging.probe import probe
 from lmms_egoplan.judging.settings import judge_settings
 from patience import wait_until
 from ports import free_port

@@ -10,7 +10,7 @@ from judge_server import JudgeServer, Reply
 from judging.asked import KEY
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import json_lines
-from lmms_egoplan.judging.asking import Asking
+from lmms_egoplan.judging.asking import LlmUsage
 from lmms_egoplan.judging.json_replies import (
     CUT_OFF,
     NO_REPLY,
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("data")
 
 
 def ask(server, names, **options):
-    settings = JudgeSettings("model", server.url, KEY, 4, asking=Asking(**options))
+    settings = JudgeSettings("model", server.url, KEY, 4, asking=LlmUsage(**options))
     prompts = {name: name for name in names}
     values, rejections = ask_json("step", prompts, settings, "things", schema={"type": "object"})
     results = values | {rejection.where: rejection for rejection in rejections}
@@ -95,7 +95,7 @@ def test_rejected_replies_are_kept_until_they_are_retried():
         names.remove("filter")
         # An estimate counts the retries, but sends and deletes nothing.
         before = len(server.prompts)
-        asking = Asking(retry_rejected=True, is_estimate=True)
+        asking = LlmUsage(retry_rejected=True, is_estimate=True)
         settings = JudgeSettings("model", server.url, KEY, 4, asking=asking)
         ask_json("step", {name: name for name in names}, settings, "things")
         assert (len(server.prompts), sum(step[1] for step in asking.steps)) == (before, 6)
@@ -159,7 +159,7 @@ def test_a_schema_is_sent_after_a_refusal_for_another_reason():
 
 @pytest.mark.parametrize(("lost", "is_error"), [(10, False), (11, True), (0, False)])
 def test_losing_more_than_a_tenth_is_an_error(lost, is_error):
-    asking = Asking(asked=100, lost=lost)
+    asking = LlmUsage(asked=100, lost=lost)
     with pytest.raises(LmmsEgoplanError, match="11 of 100") if is_error else nullcontext():
         asking.finish()
 

@@ -9,8 +9,9 @@ from judgement_rows import select
 from judging.asked import KEY, SCALE, judge, read, request
 from lmms_egoplan.judging.client import Client
 from lmms_egoplan.judging.endpoint import JUDGING
-from lmms_egoplan.judging.judge import judge_all, probe
+from lmms_egoplan.judging.judge import judge_all
 from lmms_egoplan.judging.judgement import Prompt
+from lmms_egoplan.judging.probe import probe
 from lmms_egoplan.judging.settings import JudgeSettings
 from patience import FOREVER_S
 

@@ -4,7 +4,7 @@ import pytest
 
 from judge_server import JudgeServer, Reply
 from judging.asked import KEY, judge
-from lmms_egoplan.judging.judge import JudgeError
+from lmms_egoplan.judging.failures import JudgeError
 
 pytestmark = pytest.mark.usefixtures("data")
 

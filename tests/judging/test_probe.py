@@ -11,10 +11,11 @@ from judging.asked import KEY, READS_CUSTOM_HEADERS, judge
 from lmms_egoplan.benchmarks.egointent.diagnostics import MAX_IMAGES
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.judging import client as client_module
-from lmms_egoplan.judging import judge as judge_module
+from lmms_egoplan.judging import probe as probe_module
 from lmms_egoplan.judging.cache import default_cache_path
 from lmms_egoplan.judging.endpoint import PROBING
-from lmms_egoplan.judging.judge import JudgeError, announce_judge, probe
+from lmms_egoplan.judging.failures import JudgeError
+from lmms_egoplan.judging.probe import announce_judge, probe
 from lmms_egoplan.judging.settings import LIMIT_NAMES, JudgeSettings
 from patience import FOREVER_S, wait_until
 
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("data")
 @pytest.fixture(autouse=True)
 def new_process(monkeypatch):
     """Clear all announcements and judge settings."""
-    for said in (judge_module._try, judge_module._log_once):
+    for said in (probe_module._try, probe_module.log_once):
         said.cache_clear()
     for variable in (
         "LMMS_EGOPLAN_JUDGE_MODEL",
@@ -70,7 +71,7 @@ def test_probe_reports_the_endpoints_error(reply, message, asked):
 
 
 def test_probe_reports_an_unreachable_endpoint(monkeypatch):
-    monkeypatch.setattr(judge_module, "PROBING", replace(PROBING, retries=1))
+    monkeypatch.setattr(probe_module, "PROBING", replace(PROBING, retries=1))
     with JudgeServer(lambda *_: Reply()) as server:
         settings = JudgeSettings("judge", server.url)
     with pytest.raises(
@@ -88,7 +89,7 @@ def test_probe_logs_the_endpoint_first(log):
 
 
 def test_a_silent_endpoint_is_reported(monkeypatch):
-    monkeypatch.setattr(judge_module, "PROBING", replace(PROBING, read_s=1))
+    monkeypatch.setattr(probe_module, "PROBING", replace(PROBING, read_s=1))
     message = r"does not answer: Request timed out. \(ReadTimeout\)"
     logged = threading.Event()
     with JudgeServer(lambda *_: logged.wait(FOREVER_S) and Reply()) as server:
@@ -137,7 +138,7 @@ def test_a_refused_limit_is_replaced_by_that_of_the_judge():
 
 
 def test_both_requests_of_the_probe_share_its_time(monkeypatch):
-    monkeypatch.setattr(judge_module, "PROBING", replace(PROBING, total_s=0.6, read_s=60.0))
+    monkeypatch.setattr(probe_module, "PROBING", replace(PROBING, total_s=0.6, read_s=60.0))
     ended = threading.Event()
 
     def reply(*_):
@@ -154,8 +155,8 @@ def test_both_requests_of_the_probe_share_its_time(monkeypatch):
 @pytest.mark.parametrize("loading_s", [60, 1])
 def test_the_probe_waits_while_the_model_loads_and_says_so(loading_s, log, monkeypatch):
     patience = replace(PROBING, total_s=2.0, loading_s=loading_s)
-    monkeypatch.setattr(judge_module, "PROBING", patience)
-    monkeypatch.setattr(judge_module, "_SILENCE_S", 0.2)
+    monkeypatch.setattr(probe_module, "PROBING", patience)
+    monkeypatch.setattr(probe_module, "_SILENCE_S", 0.2)
     monkeypatch.setattr(client_module, "_LONGEST_WAIT_S", 0.1)
     loading = Reply("loading", status=503, headers={"Retry-After-Ms": "100"})
     with JudgeServer(lambda _, before: loading if before < 12 else Reply(model="loaded")) as server:
@@ -172,7 +173,7 @@ def test_the_probe_waits_while_the_model_loads_and_says_so(loading_s, log, monke
 
 def test_a_long_wait_of_a_loading_model_is_cut(monkeypatch):
     # After a wait of 1 s, which is longer than `total_s`, 4 s remain for the last attempt.
-    monkeypatch.setattr(judge_module, "PROBING", replace(PROBING, total_s=0.9, loading_s=5.0))
+    monkeypatch.setattr(probe_module, "PROBING", replace(PROBING, total_s=0.9, loading_s=5.0))
     monkeypatch.setattr(client_module, "_LONGEST_WAIT_S", 4.0)
     loading = Reply("loading", status=503, headers={"Retry-After": "600"})
     with JudgeServer(lambda _, before: Reply(model="loaded") if before else loading) as server:
@@ -181,8 +182,8 @@ def test_a_long_wait_of_a_loading_model_is_cut(monkeypatch):
 
 
 def test_the_probe_ends(monkeypatch):
-    assert (PROBING.total_s, PROBING.loading_s, judge_module._SILENCE_S) == (60, 300, 10)
-    monkeypatch.setattr(judge_module, "PROBING", replace(PROBING, total_s=0.5))
+    assert (PROBING.total_s, PROBING.loading_s, probe_module._SILENCE_S) == (60, 300, 10)
+    monkeypatch.setattr(probe_module, "PROBING", replace(PROBING, total_s=0.5))
     ended = threading.Event()
     with JudgeServer(lambda *_: ended.wait(FOREVER_S) and Reply()) as server:
         with pytest.raises(JudgeError, match=r"does not answer: No answer within 0.5 s"):

@@ -9,7 +9,7 @@ from judge_server import JudgeServer, Reply
 from judging.asked import KEY, judge
 from lmms_egoplan.judging import cache as cache_module
 from lmms_egoplan.judging.cache import default_cache_path
-from lmms_egoplan.judging.judge import JudgeError
+from lmms_egoplan.judging.failures import JudgeError
 from patience import FOREVER_S, wait_until
 
 pytestmark = pytest.mark.usefixtures("data")

@@ -7,10 +7,10 @@ import pytest
 
 from judge_server import JudgeServer, Reply
 from judging.asked import judge
-from lmms_egoplan.judging import judge as judge_module
+from lmms_egoplan.judging import run as run_module
 from lmms_egoplan.judging.client import retry_after_s
 from lmms_egoplan.judging.endpoint import JUDGING
-from lmms_egoplan.judging.judge import JudgeError
+from lmms_egoplan.judging.failures import JudgeError
 from patience import wait_until
 
 pytestmark = pytest.mark.usefixtures("data")
@@ -32,7 +32,7 @@ def test_waits_as_long_as_retry_after():
 
 
 def test_waits_longer_than_the_library(monkeypatch):
-    monkeypatch.setattr(judge_module, "JUDGING", replace(JUDGING, retry_after_s=0.5, longer_s=1.5))
+    monkeypatch.setattr(run_module, "JUDGING", replace(JUDGING, retry_after_s=0.5, longer_s=1.5))
     arrivals = []
 
     def reply(prompt, before):
@@ -134,7 +134,7 @@ def test_a_reply_without_a_rating_is_requested_two_more_times():
     ("concurrency", "in_a_row"), [(1, 8), pytest.param(4, 8, marks=pytest.mark.nightly), (6, 12)]
 )
 def test_an_endpoint_that_dies_ends_the_run(monkeypatch, concurrency, in_a_row):
-    monkeypatch.setattr(judge_module, "JUDGING", replace(JUDGING, retries=1))
+    monkeypatch.setattr(run_module, "JUDGING", replace(JUDGING, retries=1))
     unavailable = Reply("gone", status=503, headers=_AGAIN_AT_ONCE)
     prompts = [str(n) for n in range(50)]
 
@@ -166,7 +166,7 @@ def test_an_endpoint_that_dies_ends_the_run(monkeypatch, concurrency, in_a_row):
 
 
 def test_a_reply_in_between_resets_the_count(monkeypatch):
-    monkeypatch.setattr(judge_module, "JUDGING", replace(JUDGING, retries=0))
+    monkeypatch.setattr(run_module, "JUDGING", replace(JUDGING, retries=0))
     with JudgeServer(
         lambda p, n: Reply("no idea") if int(p) % 7 == 6 else Reply(status=500)
     ) as server:

@@ -10,8 +10,8 @@ from judge_server import JudgeServer, Reply
 from judging.asked import SCALE, judge, read
 from lmms_egoplan.benchmarks.egointent.judge_protocol import scale_of
 from lmms_egoplan.judging.client import _first_name
-from lmms_egoplan.judging.judge import probe
 from lmms_egoplan.judging.judgement import RatingScale
+from lmms_egoplan.judging.probe import probe
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.judging.text import read_rating
 

@@ -12,12 +12,14 @@ from judging.test_batches import shorten
 from lmms_egoplan.benchmarks.egointent.judge_protocol import scale_of
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.judging.asking import Asking, prompt_tokens
+from lmms_egoplan.judging.asking import LlmUsage
+from lmms_egoplan.judging.failures import JudgeError
 from lmms_egoplan.judging.json_replies import ask_json
-from lmms_egoplan.judging.judge import JudgeError, judge_all
+from lmms_egoplan.judging.judge import judge_all
 from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.limits import Limits
 from lmms_egoplan.judging.settings import JudgeSettings, judge_settings
+from lmms_egoplan.judging.usage import prompt_tokens
 
 pytestmark = pytest.mark.usefixtures("data")
 PROMPTS = [f"prompt {n}" for n in range(30)]
@@ -85,13 +87,13 @@ WITHOUT_TEXT = {
 
 @pytest.mark.parametrize("batch", [False, True])
 def test_replies_without_text_count_as_unreadable(monkeypatch, batch):
-    monkeypatch.setattr("lmms_egoplan.judging.judge._UNREADABLE", 6)
+    monkeypatch.setattr("lmms_egoplan.judging.run._UNREADABLE", 6)
     wrong = {}
     for name, reply in WITHOUT_TEXT.items():
         if batch and name not in ("only thinking", "nothing"):
             continue
         with JudgeServer(lambda *_, reply=reply: reply) as server:
-            error = stopped(server, PROMPTS[:12], asking=Asking(batch=batch))
+            error = stopped(server, PROMPTS[:12], asking=LlmUsage(batch=batch))
             asked = len(server.prompts)
         # Without a limit, each prompt is asked three times. A batch may be sent again before the
         # limit is reached.
@@ -139,7 +141,7 @@ def test_the_tasks_of_a_run_count_together(monkeypatch):
 
 
 def test_the_tasks_of_egointent_count_together():
-    asking = Asking()
+    asking = LlmUsage()
     with JudgeServer(lambda *_: Reply("no idea")) as server:
         for start in range(0, 30, 5):
             with pytest.raises(JudgeError) if start else pytest.MonkeyPatch.context():
@@ -154,7 +156,7 @@ def test_the_tasks_of_egointent_count_together():
 
 
 def test_a_builder_without_readable_replies_stops():
-    asking = Asking()
+    asking = LlmUsage()
     with JudgeServer(lambda *_: Reply('["of another form"]')) as server:
         settings = JudgeSettings("model", server.url, KEY, CONCURRENCY, asking=asking)
         with pytest.raises(JudgeError, match=r"20 replies.*of another form"):
@@ -165,7 +167,7 @@ def test_a_builder_without_readable_replies_stops():
 @pytest.mark.parametrize("batch", [False, True])
 def test_a_limit_on_requests_ends_judging_and_the_same_command_resumes(batch):
     def limited(requests):
-        return Asking(batch=batch, max_requests=requests)
+        return LlmUsage(batch=batch, max_requests=requests)
 
     with JudgeServer(lambda *_: Reply()) as server:
         error = stopped(server, asking=limited(12))
@@ -186,7 +188,7 @@ def test_a_limit_that_allows_only_test_requests_is_refused(monkeypatch, processe
     ):
         judge_settings("judge")
     with pytest.raises(LmmsEgoplanError, match="--max-requests"):
-        Asking(probes=True, max_requests=1)
+        LlmUsage(probes=True, max_requests=1)
 
 
 def test_requests_about_batches_do_not_count(monkeypatch):
@@ -201,7 +203,7 @@ def test_requests_about_batches_do_not_count(monkeypatch):
 
     with JudgeServer(lambda *_: Reply()) as server:
         server.on_batch = fail_once
-        judgements = judge(server.url, PROMPTS[:12], asking=Asking(batch=True, max_requests=12))
+        judgements = judge(server.url, PROMPTS[:12], asking=LlmUsage(batch=True, max_requests=12))
     assert not failing
     assert [judgement.rating for judgement in judgements] == [1] * 12
 
@@ -209,7 +211,7 @@ def test_requests_about_batches_do_not_count(monkeypatch):
 def test_repeats_and_retries_count_as_requests():
     for reply in (Reply("no idea"), Reply("busy", status=500, headers={"Retry-After-Ms": "1"})):
         with JudgeServer(lambda *_, reply=reply: reply) as server:
-            stopped(server, asking=Asking(max_requests=7))
+            stopped(server, asking=LlmUsage(max_requests=7))
             assert len(server.prompts) == 7
 
 
@@ -223,7 +225,7 @@ def test_replies_without_text_cost_as_much_as_others(tmp_path):
     wrong = {}
     for name, reply in (WITHOUT_TEXT | {"filtered": body("null", '"content_filter"')}).items():
         with JudgeServer(lambda *_, reply=reply: reply) as server:
-            asking = Asking(prices=prices(tmp_path), max_cost=10.5 * 0.0011)
+            asking = LlmUsage(prices=prices(tmp_path), max_cost=10.5 * 0.0011)
             error = stopped(server, asking=asking, max_tokens=10)
         if (len(server.prompts), round(asking.limits.cost, 6)) != (
             10,
@@ -237,7 +239,7 @@ def test_the_cost_stays_below_its_limit(tmp_path):
     cost = 0.0011
     with JudgeServer(lambda *_: ANSWER) as server:
         error = stopped(
-            server, asking=Asking(prices=prices(tmp_path), max_cost=10.5 * cost), max_tokens=10
+            server, asking=LlmUsage(prices=prices(tmp_path), max_cost=10.5 * cost), max_tokens=10
         )
         assert len(server.prompts) == 10
     assert "--max-cost" in str(error)
@@ -247,7 +249,7 @@ def test_the_cost_stays_below_its_limit(tmp_path):
 def test_a_limit_below_the_bound_of_one_request_sends_none(tmp_path, max_cost, max_tokens):
     for probes in (False, True):
         with JudgeServer(lambda *_: ANSWER) as server:
-            asking = Asking(prices=prices(tmp_path), max_cost=max_cost, probes=probes)
+            asking = LlmUsage(prices=prices(tmp_path), max_cost=max_cost, probes=probes)
             settings = JudgeSettings(
                 "judge", server.url, KEY, CONCURRENCY, max_tokens=max_tokens, asking=asking
             )
@@ -274,20 +276,20 @@ async def reserve_until_full():
 def test_the_upper_bounds_of_a_batch_stay_below_the_limit_on_the_cost(tmp_path):
     bound = (prompt_tokens(Prompt(PROMPTS[0])) + 500) / 2e6
     with JudgeServer(lambda *_: ANSWER) as server:
-        asking = Asking(prices=prices(tmp_path), max_cost=12.5 * bound, batch=True)
+        asking = LlmUsage(prices=prices(tmp_path), max_cost=12.5 * bound, batch=True)
         stopped(server, asking=asking, max_tokens=500)
         assert len(server.prompts) == 12
 
 
 def test_a_limit_on_the_cost_needs_prices_and_counts_of_tokens(tmp_path, monkeypatch):
     with pytest.raises(LmmsEgoplanError, match="--prices"):
-        Asking(max_cost=1.0)
+        LlmUsage(max_cost=1.0)
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MAX_COST", "much")
     with pytest.raises(LmmsEgoplanError, match="MAX_COST is 'much'"):
         judge_settings("judge")
     body = b'{"choices": [{"message": {"content": "[[1]]"}}]}'
     with JudgeServer(lambda *_: Reply(body=body)) as server:
         monkeypatch.delenv("LMMS_EGOPLAN_JUDGE_MAX_COST")
-        error = stopped(server, asking=Asking(prices=prices(tmp_path), max_cost=10.0))
+        error = stopped(server, asking=LlmUsage(prices=prices(tmp_path), max_cost=10.0))
         assert 1 <= len(server.prompts) <= CONCURRENCY
     assert "no numbers of tokens" in str(error)

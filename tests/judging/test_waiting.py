@@ -14,8 +14,8 @@ import pytest
 from judge_server import JudgeServer, Reply
 from judging.asked import judge
 from lmms_egoplan.judging import client as client_module
-from lmms_egoplan.judging import judge as judge_module
 from lmms_egoplan.judging import progress as progress_module
+from lmms_egoplan.judging import run as run_module
 from lmms_egoplan.judging.endpoint import JUDGING, PROBING
 from lmms_egoplan.judging.settings import JudgeSettings
 from patience import FOREVER_S, wait_until
@@ -77,7 +77,7 @@ def dripping():
 
 def test_an_endless_answer_times_out(monkeypatch):
     monkeypatch.setattr(client_module, "_CONNECT_S", 1.0)
-    monkeypatch.setattr(judge_module, "JUDGING", replace(JUDGING, timeouts=0))
+    monkeypatch.setattr(run_module, "JUDGING", replace(JUDGING, timeouts=0))
     with dripping() as url:
         (judgement,) = judge(url, ["a"], timeout=1)
     assert "No answer within 1 s" in judgement.error
@@ -85,7 +85,7 @@ def test_an_endless_answer_times_out(monkeypatch):
 
 def test_the_bar_shows_pending_requests_and_their_start(monkeypatch):
     """Two replies are sent when the bar shows that they are late."""
-    monkeypatch.setattr(judge_module, "_TICK_S", 0.1)
+    monkeypatch.setattr(run_module, "_TICK_S", 0.1)
     monkeypatch.setattr(progress_module, "_LONG_S", 0.2)
     monkeypatch.setattr(sys, "stderr", bar := io.StringIO())
 

@@ -8,7 +8,8 @@ import pytest
 
 from launch.mistakes import CHECKPOINT
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.judging.asking import Asking, Step
+from lmms_egoplan.judging.asking import LlmUsage
+from lmms_egoplan.judging.usage import Step
 from lmms_egoplan.launch.checks import find_problems, gpu_memory
 from lmms_egoplan.launch.estimate import TaskEstimate, print_estimate, used_steps
 from lmms_egoplan.launch.plan import Plan, read_arguments
@@ -152,7 +153,7 @@ def test_tokens_of_a_run_are_those_of_its_results(monkeypatch, capsys):
         ("egothink_object_existence", None, 1000, 20, "judge"),
         ("egothink_reasoning_counting", None, 0, 0, "judge"),
     ]
-    Asking(steps=steps).print_cost()
+    LlmUsage(steps=steps).print_cost()
     total = capsys.readouterr().out.splitlines()[-1]
     assert "1,000 prompt tokens, 20 reply tokens" in total
     assert "2 answers of egothink_object_existence" in total

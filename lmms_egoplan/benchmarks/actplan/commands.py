@@ -34,7 +34,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.judging.agreement import MIN_ITEMS
-from lmms_egoplan.judging.asking import Asking, EstimateOnly, MaxCost, MaxRequests, Prices, Retry
+from lmms_egoplan.judging.asking import EstimateOnly, LlmUsage, MaxCost, MaxRequests, Prices, Retry
 from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
 from lmms_egoplan.outputs import also_writes
 from lmms_egoplan.prepared_counts import SkipMissing, print_counts, print_question_sets
@@ -438,7 +438,7 @@ def judge(
 
     Example: `lmms-egoplan judge actplan labels/plans.jsonl --out judged-errors`
     """
-    asking = Asking(
+    asking = LlmUsage(
         retry_rejected, estimate, prices, probes=True, max_requests=max_requests, max_cost=max_cost
     )
     settings = language_model(DEFAULT_MODEL, asking=asking)

@@ -26,10 +26,10 @@ from lmms_egoplan.benchmarks.egointent.scoring import DEFAULT_JUDGE
 from lmms_egoplan.benchmarks.egointent.statistics import statistics_files
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.judging.asking import (
-    Asking,
     Batch,
     Concurrency,
     EstimateOnly,
+    LlmUsage,
     MaxCost,
     MaxRequests,
     Out,
@@ -203,7 +203,7 @@ def judge(
     from lmms_egoplan.report.runs import read_judged
     from lmms_egoplan.report.summary import print_runs
 
-    asking = Asking(
+    asking = LlmUsage(
         retry_rejected,
         estimate,
         prices,

@@ -30,8 +30,9 @@ from lmms_egoplan.benchmarks.egointent.judge_protocol import SCALE
 from lmms_egoplan.benchmarks.egointent.metrics import mean_of_ratings, values_of
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
 from lmms_egoplan.benchmarks.egointent.visuals import thin
-from lmms_egoplan.judging.judge import PROBE, Judge
+from lmms_egoplan.judging.judge import Judge
 from lmms_egoplan.judging.judgement import DEMO, Judgement, JudgeRequest, Prompt
+from lmms_egoplan.judging.probe import PROBE
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.judging.text import sanitize
 from lmms_egoplan.media.frames import FrameError

@@ -31,8 +31,8 @@ from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.judging.asking import (
-    Asking,
     EstimateOnly,
+    LlmUsage,
     MaxCost,
     MaxRequests,
     Prices,
@@ -403,7 +403,7 @@ def judge(
     from lmms_egoplan.benchmarks.egoplan import failures
     from lmms_egoplan.benchmarks.egoplan.report import wrong_answers
 
-    asking = Asking(
+    asking = LlmUsage(
         retry_rejected, estimate, prices, probes=True, max_requests=max_requests, max_cost=max_cost
     )
     settings = language_model(DEFAULT_MODEL, asking=asking)

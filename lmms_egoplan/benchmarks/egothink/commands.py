@@ -32,10 +32,10 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.judging.agreement import MIN_ITEMS, RESAMPLES, Estimate, by_question, gaps
 from lmms_egoplan.judging.asking import (
-    Asking,
     Batch,
     Concurrency,
     EstimateOnly,
+    LlmUsage,
     MaxCost,
     MaxRequests,
     Out,
@@ -169,7 +169,7 @@ def judge(
 
     Example: `lmms-egoplan judge egothink runs/my-model --out judged.jsonl`
     """
-    asking = Asking(
+    asking = LlmUsage(
         retry_rejected,
         estimate,
         prices,

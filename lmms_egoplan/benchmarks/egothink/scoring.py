@@ -10,7 +10,7 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt
 from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
 from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS, SCALE
 from lmms_egoplan.benchmarks.egothink.presets import chosen_judge_protocol
-from lmms_egoplan.judging.judge import PROBE, Judge, warn_of_missing_ratings
+from lmms_egoplan.judging.judge import Judge, warn_of_missing_ratings
 from lmms_egoplan.judging.judgement import (
     DEFAULT_PROTOCOL,
     Judgement,
@@ -18,6 +18,7 @@ from lmms_egoplan.judging.judgement import (
     JudgeRequest,
     Prompt,
 )
+from lmms_egoplan.judging.probe import PROBE
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.judging.text import sanitize
 from lmms_egoplan.serialization import TextRecord

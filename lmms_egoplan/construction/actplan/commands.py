@@ -9,9 +9,9 @@ from lmms_egoplan.annotation.actplan_circumstances import CIRCUMSTANCES
 from lmms_egoplan.construction.actplan.build import INSTANCES, REJECTIONS, build_instances
 from lmms_egoplan.construction.actplan.layout import ANNOTATION
 from lmms_egoplan.judging.asking import (
-    Asking,
     EstimateOnly,
     Llm,
+    LlmUsage,
     MaxCost,
     MaxRequests,
     Prices,
@@ -97,7 +97,9 @@ def build(
     Finally, prepare the instances with `data prepare actplan built/annotation`. `rejections.jsonl`
     lists everything that was skipped, one line each.
     """
-    asking = Asking(retry_rejected, estimate, prices, max_requests=max_requests, max_cost=max_cost)
+    asking = LlmUsage(
+        retry_rejected, estimate, prices, max_requests=max_requests, max_cost=max_cost
+    )
     settings = language_model(DEFAULT_MODEL, llm, asking)
     built = build_instances(bddl, out, settings, images, examples, circumstances, views, plans)
     for reason, count in counted(built.rejections):

@@ -13,7 +13,7 @@ from lmms_egoplan.construction.egointent.places import Place, find_places
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import json_lines
-from lmms_egoplan.judging.asking import Asking
+from lmms_egoplan.judging.asking import LlmUsage
 from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
 from lmms_egoplan.rejections import Rejection, none_left
 from lmms_egoplan.text import clean_text
@@ -24,7 +24,7 @@ CANDIDATE_KEYS = {name: f"{name}_candidates" for name in PROPOSED}
 
 
 def build(
-    narrations: Path, goalstep: Path, videos: Path, llm: str | None, asking: Asking
+    narrations: Path, goalstep: Path, videos: Path, llm: str | None, asking: LlmUsage
 ) -> tuple[list[dict[str, Any]], list[Rejection]]:
     """Build steps from narrated videos as in sec. 3.3, except for the revision by people.
 

@@ -9,9 +9,9 @@ from lmms_egoplan.construction.egointent.build import build as build_from_narrat
 from lmms_egoplan.construction.egointent.build import rejections_path, write
 from lmms_egoplan.construction.egointent.goalstep import absence, build_records, write_records
 from lmms_egoplan.judging.asking import (
-    Asking,
     EstimateOnly,
     Llm,
+    LlmUsage,
     MaxCost,
     MaxRequests,
     Prices,
@@ -81,7 +81,9 @@ def build(
 
     - Goal-Step: https://github.com/facebookresearch/ego4d-goalstep
     """
-    asking = Asking(retry_rejected, estimate, prices, max_requests=max_requests, max_cost=max_cost)
+    asking = LlmUsage(
+        retry_rejected, estimate, prices, max_requests=max_requests, max_cost=max_cost
+    )
     if narrations is None:
         if llm is not None or retry_rejected or estimate:
             raise typer.BadParameter(

@@ -28,7 +28,7 @@ from lmms_egoplan.construction.egoplan.statistics import KINDS, accuracies, buil
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import json_lines
-from lmms_egoplan.judging.asking import Asking
+from lmms_egoplan.judging.asking import LlmUsage
 from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
 from lmms_egoplan.outputs import delete
 from lmms_egoplan.rejections import Rejection, counted, none_left
@@ -90,7 +90,7 @@ def build(
     instruction_data: bool = False,
     seed: int = 0,
     drop: Sequence[str] = (),
-    asking: Asking,
+    asking: LlmUsage,
 ) -> Built:
     """Build questions from narrated videos.
 

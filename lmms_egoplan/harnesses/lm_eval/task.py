@@ -23,7 +23,8 @@ from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.lm_eval.checkpoint import token_counter
 from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER
 from lmms_egoplan.harnesses.lm_eval.shown_answer import IMAGES, clean_answer, media_of, truncated_of
-from lmms_egoplan.judging.judge import announce_judge, announce_requests
+from lmms_egoplan.judging.judge import announce_requests
+from lmms_egoplan.judging.probe import announce_judge
 from lmms_egoplan.judging.settings import JudgeSettings, judge_settings
 from lmms_egoplan.processes import num_processes
 from lmms_egoplan.ranking.chat_templates import has_system_turn

@@ -24,7 +24,8 @@ from lmms_egoplan.generated_reply import GeneratedReply
 from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.lmms_eval import response_cache
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, loaded_model
-from lmms_egoplan.judging.judge import announce_judge, announce_requests
+from lmms_egoplan.judging.judge import announce_requests
+from lmms_egoplan.judging.probe import announce_judge
 from lmms_egoplan.judging.settings import JudgeSettings, judge_settings
 from lmms_egoplan.processes import num_processes
 from lmms_egoplan.text import clean_text

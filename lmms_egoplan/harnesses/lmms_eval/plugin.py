@@ -26,7 +26,7 @@ from loguru import logger
 from lmms_egoplan.benchmarks.registry import BENCHMARKS, load_scorers
 from lmms_egoplan.benchmarks.subset import COLUMN, SUBSET, mark
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.judging.judge import announce_judge
+from lmms_egoplan.judging.probe import announce_judge
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from lmms_egoplan.ranking.audits import failed_audits
 

@@ -20,11 +20,11 @@ from lmms_egoplan.construction.egoplan import goals as goal_reasons
 from lmms_egoplan.construction.egoplan.goals import goal_prompt
 from lmms_egoplan.construction.egoplan.narrations import read_epic_kitchens
 from lmms_egoplan.construction.egoplan.questions import COPY, NOTHING_DONE
-from lmms_egoplan.judging.asking import prompt_tokens
 from lmms_egoplan.judging.cache import default_cache_path
 from lmms_egoplan.judging.json_replies import CUT_OFF, NO_REPLY, NOT_JSON
 from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.settings import DEFAULT_MODEL, JudgeSettings
+from lmms_egoplan.judging.usage import prompt_tokens
 from lmms_egoplan.outputs import MANIFEST
 from patience import FOREVER_S
 from shared_data import DATA

@@ -33,7 +33,7 @@ from lmms_egoplan.construction.egoplan.questions import (
     make_questions,
 )
 from lmms_egoplan.construction.egoplan.statistics import built_statistics
-from lmms_egoplan.judging.asking import Asking
+from lmms_egoplan.judging.asking import LlmUsage
 from lmms_egoplan.text import csv_text
 from shared_data import DATA
 
@@ -295,7 +295,7 @@ def built_from(folder, narrations, drop=()):
     videos, _ = read_epic_kitchens(narrations)
     goals = {video.video_id: goals_of(rows_of(goal_prompt(video))) for video in videos}
     (folder / "goals.json").write_text(json.dumps(goals))
-    source, asking = Narrations(narrations, "epic-kitchens"), Asking()
+    source, asking = Narrations(narrations, "epic-kitchens"), LlmUsage()
     built = build(source, folder / "goals.json", instruction_data=True, drop=drop, asking=asking)
     return Output(
         evaluation_records(built.questions),
