@@ -27,17 +27,17 @@ import planted  # noqa: E402
 
 from lmms_egoplan.benchmarks.egoplan.presets import rotated  # noqa: E402
 from lmms_egoplan.report.equivalence import ERROR_RATE  # noqa: E402
-from lmms_egoplan.sensitivity.conditions import PRESET, Asked  # noqa: E402
+from lmms_egoplan.sensitivity.conditions import PRESET, PromptVariant  # noqa: E402
 from lmms_egoplan.sensitivity.effects import effects_of  # noqa: E402
 
 REDRAWN = 0.2
 KINDS = ("by question", "by video")
 
 
-def model(docs: Mapping[str, Any], kind: str, seed: int) -> Callable[[Asked, str], str]:
+def model(docs: Mapping[str, Any], kind: str, seed: int) -> Callable[[PromptVariant, str], str]:
     """Return a function from what is asked and the question's id to a letter."""
 
-    def drawn(asked: Asked, key: str) -> str:
+    def drawn(asked: PromptVariant, key: str) -> str:
         video = docs[key]["video_id"]
         chance = random.Random(f"{seed} {asked} {key}")
         accuracy = (
@@ -49,7 +49,7 @@ def model(docs: Mapping[str, Any], kind: str, seed: int) -> Callable[[Asked, str
         wrong = [letter for letter in planted.LETTERS if letter != gold]
         return gold if chance.random() < accuracy else chance.choice(wrong)
 
-    def reply(asked: Asked, key: str) -> str:
+    def reply(asked: PromptVariant, key: str) -> str:
         unit = docs[key]["video_id"] if kind == KINDS[1] else key
         is_new = (
             asked != planted.OFFICIAL

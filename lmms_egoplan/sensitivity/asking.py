@@ -27,7 +27,7 @@ from lmms_egoplan.launch.estimate import load_encoder, measure
 from lmms_egoplan.launch.plan import Plan
 from lmms_egoplan.media.sampling import VisualInput
 from lmms_egoplan.progress import progress_bar
-from lmms_egoplan.sensitivity.conditions import Asked, Reply
+from lmms_egoplan.sensitivity.conditions import PromptVariant, Reply
 from lmms_egoplan.storage import fingerprint
 
 _SPLITS = {"egoplan": (EGOPLAN, "val"), "egoplan_bench2": (EGOPLAN_BENCH2, "test")}
@@ -44,7 +44,7 @@ _HARMLESS = (
 # Questions per call of the backend. Their media are in memory together.
 _AT_ONCE = 4
 
-Key = tuple[Asked, str]
+Key = tuple[PromptVariant, str]
 
 
 class Asking:
@@ -105,7 +105,7 @@ class Asking:
         self._database = sqlite3.connect(path, isolation_level=None)
         self.replies = self._read()
 
-    def ask(self, all_asked: Collection[Asked]) -> None:
+    def ask(self, all_asked: Collection[PromptVariant]) -> None:
         """Print the cost, ask everything without a stored reply, and print what was done.
 
         Args:
@@ -205,7 +205,7 @@ class Asking:
         except (LmmsEgoplanError, OSError, ValueError) as error:
             raise LmmsEgoplanError(f"sample_id {key[1]}: {error}") from error
 
-    def _request(self, asked: Asked, sample_id: str) -> Request:
+    def _request(self, asked: PromptVariant, sample_id: str) -> Request:
         doc, preset = self.docs[sample_id], self._presets[asked.prompt]
         media = self._media[_frame_set((asked, sample_id))]
         if asked.ranked:
@@ -228,7 +228,9 @@ class Asking:
             }
             earlier, _ = rows.pop("{}")
             replies = {
-                (Asked(**x), id_): row for key, row in rows.items() for x, id_ in [json.loads(key)]
+                (PromptVariant(**x), id_): row
+                for key, row in rows.items()
+                for x, id_ in [json.loads(key)]
             }
         except (sqlite3.Error, LookupError, TypeError, ValueError) as error:
             raise LmmsEgoplanError(

@@ -17,7 +17,7 @@ PRESET = "preset"
 
 
 @dataclass(frozen=True)
-class Asked:
+class PromptVariant:
     """Describe what a model is asked. Equal objects need one reply per question.
 
     Attributes:
@@ -53,13 +53,13 @@ class Condition:
 
     factor: str
     level: str
-    asked: Asked
+    asked: PromptVariant
     parser: str
 
 
 Reply = str | tuple[tuple[float | None, int | None], ...]
 """A written reply, or the mean loss in nats and the number of tokens of each ranked option, in the order asked."""
-Replies = Mapping[tuple[Asked, str], Reply]
+Replies = Mapping[tuple[PromptVariant, str], Reply]
 """Replies by what was asked and by the question's sample id, as text."""
 
 
@@ -113,7 +113,7 @@ def conditions(
         raise LmmsEgoplanError(
             f"--base {base}: it ranks the options, which the backend cannot; use hf_vlm"
         )
-    levels: dict[str, list[tuple[str, Asked, str]]] = {
+    levels: dict[str, list[tuple[str, PromptVariant, str]]] = {
         "parser": [(reader, asked, reader) for reader in READERS],
         "option order": [
             (f"rotated by {shift}", replace(asked, shift=shift), parser) for shift in (1, 2, 3)
@@ -129,7 +129,8 @@ def conditions(
             name for name in names if field in ("media", "observation") or not asks[name][0].ranked
         ]
         levels[field] = [
-            (x, Asked(**vars(asked) | {field: vars(asks[x][0])[field]}), parser) for x in names
+            (x, PromptVariant(**vars(asked) | {field: vars(asks[x][0])[field]}), parser)
+            for x in names
         ]
     levels["prompt"] += [
         (x, replace(asked, prompt=x), parser) for x in load_prompts(benchmark) if x not in presets
@@ -149,7 +150,7 @@ def conditions(
     return [Condition("base", base, asked, parser), *varied.values()]
 
 
-def _preset(presets: Mapping[str, Preset], preset: Preset) -> tuple[Asked, str]:
+def _preset(presets: Mapping[str, Preset], preset: Preset) -> tuple[PromptVariant, str]:
     """Return what a preset asks, by the first presets with equal fields, and its parser."""
     firsts = []
     for field in _FIELDS:
@@ -159,5 +160,5 @@ def _preset(presets: Mapping[str, Preset], preset: Preset) -> tuple[Asked, str]:
             values = {x: value == SEPARATE for x, value in values.items()}
         firsts.append(next(name for name, value in values.items() if value == values[preset.name]))
     prompt, media, observation, decoding = firsts
-    asked = Asked(prompt, media, observation, decoding, ranked=preset.parser == LIKELIHOOD)
+    asked = PromptVariant(prompt, media, observation, decoding, ranked=preset.parser == LIKELIHOOD)
     return asked, "mean" if asked.ranked else preset.parser

@@ -1,11 +1,9 @@
-"""Compare the conditions of a sensitivity run: scores, differences with intervals, tables and a
-page.
-"""
+"""Compare the conditions of a sensitivity run: scores, differences with intervals, and a page."""
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -14,25 +12,38 @@ from jinja2 import Template
 from rich.console import Console
 
 from lmms_egoplan.benchmarks.egoplan.metrics import rank
-from lmms_egoplan.benchmarks.egoplan.presets import load_presets, rotated
+from lmms_egoplan.benchmarks.egoplan.presets import Preset, load_presets, rotated
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
 from lmms_egoplan.benchmarks.egoplan.readers import READERS
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood
 from lmms_egoplan.report.equivalence import ERROR_RATE
-from lmms_egoplan.report.ledger import checkpoint_names, read_ledger
 from lmms_egoplan.report.page import axis_of, template
 from lmms_egoplan.report.statistics import compare, holm, score_interval, why_no_interval
 from lmms_egoplan.report.summary import print_table
-from lmms_egoplan.report.tables import Row, Table, markdown_of, read_columns, read_notes, show
+from lmms_egoplan.report.tables import Table, markdown_of, show
 from lmms_egoplan.sensitivity.conditions import PRESET, Condition, Replies, Reply
+from lmms_egoplan.sensitivity.tables import (
+    RULE_OF_THREE,
+    Cells,
+    effects_table,
+    factors_table,
+    presets_table,
+    published_table,
+    scoring_table,
+)
 from lmms_egoplan.text import join_list
 
 BASE = "base"
 """`Condition.factor` of the condition that all others are compared with."""
 
-_COLUMNS, _note = read_columns(__file__), read_notes(__file__)
+# Maximum characters of an unknown field's value in a table.
+_LONGEST_VALUE = 80
+# Maximum number of missing questions that a table names.
+_NAMED = 5
+# Minimum width of the printed tables, in characters.
+_NARROWEST = 150
 
 
 @dataclass(frozen=True)
@@ -43,7 +54,7 @@ class Effect:
         choices: Chosen option of each question with a reply, see `chosen`.
         scores: 1 or 0 for each question with a reply. An unparsed reply has 0. A question whose
             options have unknown likelihoods has None.
-        cells: Cells of the tables, by the keys of ``columns.yaml``. Scores and shares are in per
+        cells: Cells of the tables, by the keys of their columns. Scores and shares are in per
             cent, differences in points. Missing values are absent or None. Without a difference,
             the condition is the base, equals it, or shares no questions with it.
     """
@@ -55,26 +66,47 @@ class Effect:
 
 
 def chosen(condition: Condition, doc: Doc, reply: Reply) -> int | None:
-    """Return the index of the option that a reply chooses, in the stored order; None if it chooses
-    none.
+    """Return the index of the option that a reply chooses; None if it chooses none.
 
-    >>> from lmms_egoplan.sensitivity.conditions import Asked
-    >>> asked = Asked("official", "official", "official", "official", shift=1)
+    The index is that of the stored order. If the options were moved down by s of n positions, the
+    chosen position i is option (i - s) mod n.
+
+    >>> from lmms_egoplan.sensitivity.conditions import PromptVariant
+    >>> asked = PromptVariant("official", "official", "official", "official", shift=1)
     >>> doc = {"choices": ["wash", "cut", "open", "pour"], "golden_choice_idx": "A"}
     >>> chosen(Condition("option order", "rotated by 1", asked, "first_letter"), doc, "B. wash")
     0
     """
-    choices = rotated(doc, condition.asked.shift)["choices"]
+    shift = condition.asked.shift
+    choices = rotated(doc, shift)["choices"]
     if isinstance(reply, str):
-        letter = READERS[condition.parser](
-            reply, *([choices] if condition.parser == "clear" else [])
-        )
-        index = LETTERS.index(letter) if letter and letter in LETTERS else None
+        index = _read_index(condition.parser, reply, choices)
     else:
-        index = getattr(
-            rank([Loglikelihood(*score) for score in reply], choices), f"by_{condition.parser}"
-        )
-    return None if index is None else (index - condition.asked.shift) % len(choices)
+        index = _best_ranked(condition.parser, reply, choices)
+    if index is None:
+        return None
+    return (index - shift) % len(choices)
+
+
+def _read_index(parser: str, reply: str, choices: Sequence[str]) -> int | None:
+    """Return the position of the letter that a parser reads in a written reply."""
+    reader: Callable[..., str | None] = READERS[parser]
+    letter = reader(reply, choices) if parser == "clear" else reader(reply)
+    if not letter or letter not in LETTERS:
+        return None
+    return LETTERS.index(letter)
+
+
+def _best_ranked(
+    rule: str, losses: Sequence[tuple[float | None, int | None]], choices: Sequence[str]
+) -> int | None:
+    """Return the position of the likeliest option by a rule: ``mean``, ``sum`` or ``bytes``."""
+    ranking = rank([Loglikelihood(loss, num_tokens) for loss, num_tokens in losses], choices)
+    if rule == "mean":
+        return ranking.by_mean
+    if rule == "sum":
+        return ranking.by_sum
+    return ranking.by_bytes
 
 
 def effects_of(
@@ -96,89 +128,123 @@ def effects_of(
     Raises:
         ValueError: Not exactly one condition is the base.
 
-    >>> from lmms_egoplan.sensitivity.conditions import Asked
-    >>> asked = Asked("official", "official", "official", "official")
-    >>> doc = {"choices": ["wash", "cut", "open", "pour"], "golden_choice_idx": "A", "video_id": "v"}
-    >>> conditions = [Condition("base", "official", asked, "clear"), Condition("parser", "x", asked, "first_letter")]
-    >>> _, effect = effects_of(conditions, {"1": doc}, {(asked, "1"): "Cut or wash? The answer is A."})
+    >>> from lmms_egoplan.sensitivity.conditions import PromptVariant
+    >>> asked = PromptVariant("official", "official", "official", "official")
+    >>> choices = ["wash", "cut", "open", "pour"]
+    >>> docs = {"1": {"choices": choices, "golden_choice_idx": "A", "video_id": "v"}}
+    >>> base = Condition("base", "official", asked, "clear")
+    >>> other = Condition("parser", "x", asked, "first_letter")
+    >>> replies = {(asked, "1"): "Cut or wash? The answer is A."}
+    >>> _, effect = effects_of([base, other], docs, replies)
     >>> effect.cells["score"], effect.cells["difference"], effect.cells["changed"]
     (0.0, -100.0, 100.0)
     """
     effects = [_scored(condition, docs, replies) for condition in conditions]
     (base,) = (effect for effect in effects if effect.condition.factor == BASE)
-    videos = {key: doc["video_id"] for key, doc in docs.items()}
     for effect in effects:
-        is_same = (
-            replace(effect.condition, factor=BASE, level=base.condition.level) == base.condition
-        )
-        if pair := None if is_same else compare(effect.scores, base.scores, videos):
-            both = [
-                key for key in docs if None not in (base.scores.get(key), effect.scores.get(key))
-            ]
-            changed = fmean(effect.choices[key] != base.choices[key] for key in both)
-            cells = _percent(
-                difference=pair.difference, low=pair.low, high=pair.high, changed=changed
-            )
-            effect.cells.update(
-                cells, p_value=pair.p_value, compared=pair.questions, videos=pair.clusters
-            )
-    for is_preset in (True, False):
-        family = [
-            x.cells
-            for x in effects
-            if "p_value" in x.cells and is_preset == (x.condition.factor == PRESET)
-        ]
-        for cells, p_value in zip(
-            family, holm([cells["p_value"] for cells in family]), strict=True
-        ):
-            cells["p_holm"] = p_value
+        if not _is_same(effect.condition, base.condition):
+            _compare_with_base(effect, base, docs)
+    compared = [effect for effect in effects if "p_value" in effect.cells]
+    _correct_p_values([effect for effect in compared if effect.condition.factor == PRESET])
+    _correct_p_values([effect for effect in compared if effect.condition.factor != PRESET])
     return effects
 
 
-def _percent(**shares: float | None) -> dict[str, Any]:
-    return {name: None if share is None else 100 * share for name, share in shares.items()}
+def _is_same(condition: Condition, base: Condition) -> bool:
+    """Return whether a condition asks and reads like the base."""
+    return condition.asked == base.asked and condition.parser == base.parser
+
+
+def _compare_with_base(effect: Effect, base: Effect, docs: Mapping[str, Doc]) -> None:
+    """Add the difference from the base to the cells, over the questions with scores in both.
+
+    - The difference is 100 times the mean of s - b, for the scores s of the condition and b of the
+      base. Its interval has videos as clusters, see `statistics.compare`.
+    - Changed: 100 times the fraction of these questions with another chosen option.
+    """
+    videos = {key: doc["video_id"] for key, doc in docs.items()}
+    comparison = compare(effect.scores, base.scores, videos)
+    if comparison is None:
+        return
+    is_changed = []
+    for key in docs:
+        if base.scores.get(key) is not None and effect.scores.get(key) is not None:
+            is_changed.append(effect.choices[key] != base.choices[key])
+    effect.cells.update(
+        difference=_percent(comparison.difference),
+        low=_percent(comparison.low),
+        high=_percent(comparison.high),
+        changed=_percent(fmean(is_changed)),
+        p_value=comparison.p_value,
+        compared=comparison.questions,
+        videos=comparison.clusters,
+    )
+
+
+def _correct_p_values(family: Sequence[Effect]) -> None:
+    """Add the p-values of a family to its cells, corrected by Holm's method."""
+    corrected = holm([effect.cells["p_value"] for effect in family])
+    for effect, p_value in zip(family, corrected, strict=True):
+        effect.cells["p_holm"] = p_value
+
+
+def _percent(share: float | None) -> float | None:
+    """Return a share in per cent."""
+    return None if share is None else 100 * share
 
 
 def _scored(condition: Condition, docs: Mapping[str, Doc], replies: Replies) -> Effect:
-    answers = {
-        key: replies[condition.asked, key] for key in docs if (condition.asked, key) in replies
-    }
+    """Score a condition, without a difference.
+
+    - A question's score is 1 if the chosen option is the right one, else 0. It is None if the
+      options' likelihoods are unknown.
+    - The condition's score is the mean of the known ones, with videos as clusters of its interval.
+    - Unparsed: share of written replies that choose no option.
+    """
+    answers: dict[str, Reply] = {}
+    for key in docs:
+        if (condition.asked, key) in replies:
+            answers[key] = replies[condition.asked, key]
     choices = {key: chosen(condition, docs[key], reply) for key, reply in answers.items()}
-    unread, is_ranked = sum(choice is None for choice in choices.values()), condition.asked.ranked
-    right = {
-        key: float(choices[key] == LETTERS.index(docs[key]["golden_choice_idx"])) for key in choices
-    }
-    scores = {
-        key: None if is_ranked and choices[key] is None else score for key, score in right.items()
-    }
-    low, high = score_interval(
-        [*scores.values()], [docs[key]["video_id"] for key in scores], top=1
-    ) or (None, None)
+    is_ranked = condition.asked.ranked
+    scores: dict[str, float | None] = {}
+    for key, choice in choices.items():
+        if is_ranked and choice is None:
+            scores[key] = None
+        else:
+            scores[key] = float(choice == LETTERS.index(docs[key]["golden_choice_idx"]))
     known = [score for score in scores.values() if score is not None]
-    score = fmean(known) if known else None
-    unparsed = None if is_ranked or not scores else unread / len(scores)
-    cells = _percent(score=score, score_low=low, score_high=high, unparsed=unparsed)
-    cells |= {
+    clusters = [docs[key]["video_id"] for key in scores]
+    low, high = score_interval([*scores.values()], clusters, top=1) or (None, None)
+    num_unread = sum(choice is None for choice in choices.values())
+    missing = [key for key in docs if key not in scores]
+    cells: dict[str, Any] = {
+        "score": _percent(fmean(known)) if known else None,
+        "score_low": _percent(low),
+        "score_high": _percent(high),
+        "unparsed": None if is_ranked or not scores else _percent(num_unread / len(scores)),
         "factor": condition.factor,
         "level": condition.level,
-        "unscored": unread if is_ranked else None,
-    }
-    missing = [key for key in docs if key not in scores]
-    cells |= {
+        "unscored": num_unread if is_ranked else None,
         "questions": len(scores),
-        "missing": f"{len(missing):,}: {join_list(missing, 5)}" if missing else None,
+        "missing": f"{len(missing):,}: {join_list(missing, _NAMED)}" if missing else None,
     }
     if condition.parser == "mean":
-        losses: list[Any] = [
-            [score[0] for score in answers[key]] for key in choices if choices[key] is not None
-        ]
-        cells["ties"] = sum(means.count(min(means)) > 1 for means in losses)
+        ranked = [answers[key] for key, choice in choices.items() if choice is not None]
+        cells["ties"] = sum(_is_tied(reply) for reply in ranked)
     return Effect(condition, choices, scores, cells)
 
 
+def _is_tied(reply: Any) -> bool:
+    """Return whether several options share the best mean loss."""
+    losses = [loss for loss, _ in reply]
+    return losses.count(min(losses)) > 1
+
+
 def factors_of(effects: Iterable[Effect]) -> Iterator[dict[str, Any]]:
-    """Summarize each factor: the cells of its strongest level, its spread, and a bound on all of
-    its differences.
+    """Summarize each factor: its strongest level, its spread, and a bound on all differences.
+
+    A summary has the cells of the strongest level and those named here.
 
     The strongest level has the largest difference, among those with a corrected p-value below
     `ERROR_RATE` if there are any. The spread is the largest difference between two levels, the base
@@ -189,24 +255,44 @@ def factors_of(effects: Iterable[Effect]) -> Iterator[dict[str, Any]]:
     >>> list(factors_of([]))
     []
     """
-    tested = [x.cells for x in effects if "p_value" in x.cells and x.condition.factor != PRESET]
-    for factor in dict.fromkeys(x["factor"] for x in tested):
-        levels = [x for x in tested if x["factor"] == factor]
-        strongest = max(levels, key=lambda x: (x["p_holm"] < ERROR_RATE, abs(x["difference"])))
-        bounds: list[Any] = [
-            None if x["low"] is None else max(-x["low"], x["high"], 300 / x["videos"])
-            for x in levels
-        ]
-        differences = [0, *(x["difference"] for x in levels)]
-        row = {
-            "spread": max(differences) - min(differences),
-            "changed": max(x["changed"] for x in levels),
-        }
-        yield (
-            strongest
-            | row
-            | {"levels": len(differences), "bound": None if None in bounds else max(bounds)}
-        )
+    tested = [
+        effect.cells
+        for effect in effects
+        if "p_value" in effect.cells and effect.condition.factor != PRESET
+    ]
+    for factor in dict.fromkeys(cells["factor"] for cells in tested):
+        yield _summary([cells for cells in tested if cells["factor"] == factor])
+
+
+def _summary(levels: Sequence[Cells]) -> dict[str, Any]:
+    """Summarize the levels of one factor, see `factors_of`."""
+    strongest = max(levels, key=_strength)
+    differences = [0, *(cells["difference"] for cells in levels)]
+    return {
+        **strongest,
+        "spread": max(differences) - min(differences),
+        "changed": max(cells["changed"] for cells in levels),
+        "levels": len(differences),
+        "bound": _bound(levels),
+    }
+
+
+def _strength(cells: Cells) -> tuple[bool, float]:
+    """Return the order of a level: whether it moves the score, then its absolute difference."""
+    return cells["p_holm"] < ERROR_RATE, abs(cells["difference"])
+
+
+def _bound(levels: Sequence[Cells]) -> float | None:
+    """Return the bound on the differences of a factor, in points; None without an interval.
+
+    It is the largest of -low and high of the intervals of all levels, and of 300 / n for n videos.
+    """
+    bounds = []
+    for cells in levels:
+        if cells["low"] is None:
+            return None
+        bounds.append(max(-cells["low"], cells["high"], RULE_OF_THREE / cells["videos"]))
+    return max(bounds)
 
 
 def finding(factors: Iterable[Mapping[str, Any]], model: str) -> list[str]:
@@ -218,50 +304,27 @@ def finding(factors: Iterable[Mapping[str, Any]], model: str) -> list[str]:
     >>> finding([], "model")
     ['No single factor was compared.']
     """
-    sentences = Template(
-        Path(__file__).with_name("finding.jinja").read_text(encoding="utf-8"), trim_blocks=True
+    source = Path(__file__).with_name("finding.jinja").read_text(encoding="utf-8")
+    text = Template(source, trim_blocks=True).render(
+        factors=factors, model=model, join=join_list, show=show, level=ERROR_RATE
     )
-    texts = {"join": join_list, "show": show, "level": ERROR_RATE}
-    return sentences.render(factors=factors, model=model, **texts).strip().splitlines()
+    return text.strip().splitlines()
 
 
-def _text(value: str | Mapping[str, Any]) -> str:
-    return (
-        " ".join(value.split())
-        if isinstance(value, str)
-        else re.sub('[{}"]', "", json.dumps(value))
-    )
+def write(
+    out: Path,
+    benchmark: str,
+    model: str,
+    conditions: Sequence[Condition],
+    docs: Mapping[str, Doc],
+    replies: Replies,
+    *,
+    total: int,
+    truncated: Mapping[Any, bool | None] | None = None,
+) -> None:
+    """Print the main tables, and write the page, the Markdown file and the JSON file.
 
-
-def _table(key: str, rows: Iterable[Mapping[str, Any]], *notes: str) -> Table:
-    cells = (Row(tuple(row.get(column.key) for column in _COLUMNS[key])) for row in rows)
-    return Table(
-        key, _note(f"{key}_title"), _COLUMNS[key], tuple(cells), notes=(_note(key), *notes)
-    )
-
-
-def _published(benchmark: str, model: str, presets: Sequence[Mapping[str, Any]]) -> Table:
-    rows, wholes = [], [(benchmark, "all"), (benchmark, "val")]
-    scores = [
-        x for x in read_ledger() if x.group[:2] in wholes and x.name in checkpoint_names(model)
-    ]
-    for score in scores:
-        # Without an interval, both ends are None.
-        around = [
-            x["level"]
-            for x in presets
-            if (x["score_low"] or 0) <= score.value <= (x["score_high"] or -1)
-        ]
-        rows.append(
-            {**score.cells, "marks": ", ".join(score.marks), "presets": join_list(around) or "none"}
-        )
-    return _table("published", rows, *([] if scores else [_note("none_published", model=model)]))
-
-
-def write(out: Path, benchmark: str, model: str, conditions: Sequence[Condition], docs: Mapping[str, Doc],
-          replies: Replies, *, total: int, truncated: Mapping[Any, bool | None] | None = None) -> None:  # fmt: skip
-    """Print the main tables, and write ``sensitivity.html``, ``sensitivity.md`` and
-    ``sensitivity.json``.
+    These are ``sensitivity.html``, ``sensitivity.md`` and ``sensitivity.json``.
 
     Args:
         out: Folder. Earlier files of these names are replaced.
@@ -275,68 +338,112 @@ def write(out: Path, benchmark: str, model: str, conditions: Sequence[Condition]
     Raises:
         OSError: The folder is not writable.
     """
-    effects, stated = effects_of(conditions, docs, replies), load_presets(benchmark)
-    for condition, cells in ((x.condition, x.cells) for x in effects):
-        ends = [
-            x
-            for x in ((truncated or {}).get((condition.asked, key)) for key in docs)
-            if x is not None
-        ]
-        cells["truncated"] = 100 * fmean(ends) if ends else None
-        if preset := stated[condition.level] if condition.factor in (PRESET, BASE) else None:
-            unknown = [f"{field}: {_text(getattr(preset, field)):.80}" for field in preset.unknown]
-            gaps = [f"{field}: {gap}" for field, gap in preset.gaps.items()]
-            cells["unknown"] = "; ".join(unknown + gaps) or "none"
-    rows, factors = [effect.cells for effect in effects], [*factors_of(effects)]
-    presets, levels = (
-        [x for x in rows if (x["factor"] == PRESET) is is_preset] for is_preset in (True, False)
-    )
-    scoring = [x for x in levels if x["factor"] in (BASE, "scoring")]
-    parts = {
-        "presets": presets,
-        "factors": factors,
-        "effects": levels,
-        "scoring": scoring * (len(scoring) > 1),
-    }
-    tables = [
-        *(_table(key, part) for key, part in parts.items() if part),
-        _published(benchmark, model, presets),
-    ]
-    lost = sum(row["missing"] is not None for row in rows)
+    effects = effects_of(conditions, docs, replies)
+    presets = load_presets(benchmark)
+    for effect in effects:
+        effect.cells["truncated"] = _truncated_share(effect.condition, docs, truncated or {})
+        if effect.condition.factor in (PRESET, BASE):
+            effect.cells["unknown"] = _unknown_fields(presets[effect.condition.level])
+    rows = [effect.cells for effect in effects]
+    factors = [*factors_of(effects)]
+    base = next(cells for cells in rows if cells["factor"] == BASE)
     about = {
         "benchmark": benchmark,
         "model": model,
         "questions": len(docs),
         "total": total,
-        "incomplete": lost,
-    }
-    about |= {
+        "incomplete": sum(cells["missing"] is not None for cells in rows),
         "videos": len({doc["video_id"] for doc in docs.values()}),
-        "base": scoring[0]["level"],
+        "base": base["level"],
+        "base_unparsed": show(base["unparsed"], 1),
+        "base_unknown": base["unknown"],
     }
-    about |= {
-        "base_unparsed": show(scoring[0]["unparsed"], 1),
-        "base_unknown": scoring[0]["unknown"],
-    }
-    lines = [*finding(factors, model), _note("about", **about)]
+    findings = finding(factors, model)
+    lines = [*findings, _about_line(about)]
+    tables = _tables(benchmark, model, rows, factors)
     print("\n".join(lines))
     for table in tables[:3]:
-        print_table(table, Console(width=max(Console().width, 150)))
+        print_table(table, Console(width=max(Console().width, _NARROWEST)))
+    title = f"Protocol sensitivity: {model} on {benchmark}"
     page = template().environment.from_string(
         Path(__file__).with_name("page.html.jinja").read_text(encoding="utf-8")
     )
-    values = {"title": _note("title", **about), "lines": lines, "tables": tables, "rows": rows}
-    write_whole(
-        out / "sensitivity.html", page.render(**values, axis_of=axis_of, why=why_no_interval)
+    html = page.render(
+        title=title,
+        lines=lines,
+        tables=tables,
+        rows=rows,
+        axis_of=axis_of,
+        why=why_no_interval,
     )
-    write_whole(
-        out / "sensitivity.md",
-        "\n\n".join([f"# {values['title']}", *lines, *map(markdown_of, tables)]),
-    )
+    write_whole(out / "sensitivity.html", html)
+    markdown = [f"# {title}", *lines, *(markdown_of(table) for table in tables)]
+    write_whole(out / "sensitivity.md", "\n\n".join(markdown))
     content = {
         **about,
-        "finding": lines[:-1],
+        "finding": findings,
         "factors": factors,
-        "conditions": [asdict(x) for x in effects],
+        "conditions": [asdict(effect) for effect in effects],
     }
     write_whole(out / "sensitivity.json", json.dumps(content, indent=1) + "\n")
+
+
+def _truncated_share(
+    condition: Condition, docs: Mapping[str, Doc], truncated: Mapping[Any, bool | None]
+) -> float | None:
+    """Return the share of replies that the token limit ended, in per cent; None if unknown."""
+    known = []
+    for key in docs:
+        is_truncated = truncated.get((condition.asked, key))
+        if is_truncated is not None:
+            known.append(is_truncated)
+    return 100 * fmean(known) if known else None
+
+
+def _unknown_fields(preset: Preset) -> str:
+    """Describe the fields that a preset does not state, with the values used, and its gaps."""
+    unknown = [
+        f"{field}: {_value_text(getattr(preset, field)):.{_LONGEST_VALUE}}"
+        for field in preset.unknown
+    ]
+    gaps = [f"{field}: {gap}" for field, gap in preset.gaps.items()]
+    return "; ".join(unknown + gaps) or "none"
+
+
+def _value_text(value: str | Mapping[str, Any]) -> str:
+    """Return a field's value in one line."""
+    if isinstance(value, str):
+        return " ".join(value.split())
+    return re.sub('[{}"]', "", json.dumps(value))
+
+
+def _about_line(about: Mapping[str, Any]) -> str:
+    """Return the sentences about the whole run."""
+    return (
+        f"{about['questions']:,} of {about['total']:,} questions, from {about['videos']:,} videos. "
+        f"Every difference is a condition minus the base ({about['base']}), over the questions "
+        f"with replies in both. Unparsed replies at the base: {about['base_unparsed']} %. Fields "
+        "that the base does not state, with the values used, and gaps: "
+        f"{about['base_unknown']}. Conditions without a reply to some questions: "
+        f"{about['incomplete']}."
+    )
+
+
+def _tables(
+    benchmark: str, model: str, rows: Sequence[Cells], factors: Sequence[Cells]
+) -> list[Table]:
+    """Return the tables that have rows, and the published scores."""
+    presets = [cells for cells in rows if cells["factor"] == PRESET]
+    levels = [cells for cells in rows if cells["factor"] != PRESET]
+    scoring = [cells for cells in levels if cells["factor"] in (BASE, "scoring")]
+    tables = []
+    if presets:
+        tables.append(presets_table(presets))
+    if factors:
+        tables.append(factors_table(factors))
+    if levels:
+        tables.append(effects_table(levels))
+    if len(scoring) > 1:
+        tables.append(scoring_table(scoring))
+    tables.append(published_table(benchmark, model, presets))
+    return tables

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from benchmarks.egoplan.synthetic import egoplan_docs
 from lmms_egoplan.benchmarks.egoplan.presets import rotated
-from lmms_egoplan.sensitivity.conditions import Asked, Condition
+from lmms_egoplan.sensitivity.conditions import PromptVariant, Condition
 
 LETTERS = "ABCD"
-OFFICIAL = Asked("official", "official", "official", "official")
+OFFICIAL = PromptVariant("official", "official", "official", "official")
 RANKED = replace(OFFICIAL, ranked=True)
 READABLE = "<answer>{letter}</answer> \\boxed{{{letter}}}"
 """A reply in which every reader reads the letter."""
