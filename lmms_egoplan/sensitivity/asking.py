@@ -4,13 +4,16 @@ The media of a question are decoded once per distinct frame set.
 """
 
 import json
+import math
 import sqlite3
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from hashlib import sha256
 from itertools import groupby
+from pathlib import Path
+from typing import Any
 
 import typer
 from huggingface_hub import try_to_load_from_cache
@@ -44,10 +47,16 @@ _HARMLESS = (
 # Questions per call of the backend. Their media are in memory together.
 _AT_ONCE = 4
 
+# Key of the run's settings in the database.
+_SETTINGS_KEY = "{}"
+
 Key = tuple[PromptVariant, str]
+"""A way to ask, and the sample id of a question."""
+FrameSet = tuple[str, str, str]
+"""The sample id of a question, and the presets of its media and of its observation."""
 
 
-class Asking:
+class ReplyStore:
     """The questions of a run and the replies to them.
 
     Args:
@@ -69,192 +78,267 @@ class Asking:
 
     def __init__(self, plan: Plan, benchmark: str, count: int, *, is_check: bool) -> None:
         data, split = _SPLITS[benchmark]
-        rows, self._plan, self._is_check = data.load(split), plan, is_check
-        self._presets, self._visuals, self._decoded = (
-            load_prompts(benchmark),
-            FrameReader(benchmark),
-            0,
-        )
-        self._media, self.failures = (
-            dict[tuple[str, str, str], VisualInput](),
-            list[LmmsEgoplanError](),
-        )
+        rows = data.load(split)
         digests = [sha256(str(sample_id).encode()).digest() for sample_id in rows["sample_id"]]
-        order = sorted(range(len(rows)), key=digests.__getitem__)[:count]
-        self.docs, self.total = (
-            {str(doc["sample_id"]): doc for doc in rows.select(order)},
-            len(rows),
-        )
-        arguments = {
-            name: value for name, value in plan.model_args.items() if name not in _HARMLESS
-        }
-        weights = folder_version(plan.model)
-        if weights is None and plan.backend.is_local:  # the path contains the commit
-            weights = try_to_load_from_cache(
-                plan.model, "config.json", revision=arguments.get("revision")
-            )
+        sample = sorted(range(len(rows)), key=digests.__getitem__)[:count]
+        self.docs = {str(doc["sample_id"]): doc for doc in rows.select(sample)}
+        self.total = len(rows)
+        self.failures: list[LmmsEgoplanError] = []
+        self._plan = plan
+        self._is_check = is_check
+        self._presets = load_prompts(benchmark)
+        self._visuals = Visuals(benchmark)
+        self._media: dict[FrameSet, VisualInput] = {}
+        self._num_decoded = 0
         self._settings = {
-            "model": [plan.model, str(weights), folder_version(arguments.get("peft"))],
-            "backend": [plan.backend_name, arguments],
+            **_model_settings(plan),
             "data": [benchmark, data.fingerprint(split)],
             "presets": fingerprint(asdict(preset) for preset in self._presets.values()),
             "version": __version__,
         }
         self._path = plan.out / "replies.sqlite"
-        path = ":memory:" if is_check and not self._path.exists() else self._path
-        self._database = sqlite3.connect(path, isolation_level=None)
-        self.replies = self._read()
+        self._database = self._open()
+        self.replies: dict[Key, Reply] = {}
+        self.truncated: dict[Key, bool | None] = {}
+        self._read()
 
     def ask(self, all_asked: Collection[PromptVariant]) -> None:
         """Print the cost, ask everything without a stored reply, and print what was done.
 
         Args:
-            all_asked: What to ask of each question.
+            all_asked: The ways to ask each question.
 
         Raises:
             LmmsEgoplanError: A question cannot be loaded or asked, or a whole batch of requests
                 failed. Earlier replies are stored.
         """
-        ordered = sorted(
-            all_asked,
-            key=lambda asked: (asked.ranked, asked.media, asked.observation, asked.decoding),
-        )
-        numbers = {sample_id: -(-number // _AT_ONCE) for number, sample_id in enumerate(self.docs)}
-        keys = [(asked, sample_id) for sample_id in self.docs for asked in ordered]
+        variants = sorted(all_asked, key=_order)
+        keys = [(variant, sample_id) for sample_id in self.docs for variant in variants]
         missing = [key for key in keys if key not in self.replies]
-        batches = [[*group] for _, group in groupby(missing, key=lambda key: numbers[key[1]])]
-        counts = f"{len(keys):,} passes, {len(keys) - len(missing):,} of them stored"
-        typer.echo(f"{len(self.docs):,} of {self.total:,} questions: {counts}")
+        num_stored = len(keys) - len(missing)
+        typer.echo(
+            f"{len(self.docs):,} of {self.total:,} questions: {len(keys):,} passes, "
+            f"{num_stored:,} of them stored"
+        )
+        batches = self._batches(missing)
         if batches:
             self._print_cost(batches[0], missing)
         if not self._is_check:
-            self._ask(batches, len(keys) - len(missing))
+            self._ask(batches, num_stored)
+
+    def _batches(self, keys: Sequence[Key]) -> list[list[Key]]:
+        """Group keys by their questions: the first one alone, then `_AT_ONCE` at a time."""
+        batch_numbers = {
+            sample_id: math.ceil(number / _AT_ONCE) for number, sample_id in enumerate(self.docs)
+        }
+        grouped = groupby(keys, key=lambda key: batch_numbers[key[1]])
+        return [[*batch] for _, batch in grouped]
 
     def _print_cost(self, first: Sequence[Key], keys: Sequence[Key]) -> None:
         """Print the cost, estimated from the first batch."""
         encoder, loader, _ = load_encoder(self._plan)
-        sizes = [
-            measure(encoder, loader, request.text, request.visuals)
-            for request in self._requests(first)
-        ]
-        images = {_frame_set(key): count for key, (count, _) in zip(first, sizes, strict=True)}
-        decoded = sum(images.values()) * len({*map(_frame_set, keys)}) // len(images)
-        tokens = (
-            f"~{sum(count for _, count in sizes) * len(keys) // len(sizes):,}"
-            if encoder
-            else "unknown"
+        images: dict[FrameSet, int] = {}
+        num_tokens = 0
+        for key, request in zip(first, self._requests(first), strict=True):
+            num_images, tokens_of_request = measure(encoder, loader, request.text, request.visuals)
+            images[_frame_set(key)] = num_images
+            num_tokens += tokens_of_request
+        num_frame_sets = len({_frame_set(key) for key in keys})
+        decoded = sum(images.values()) * num_frame_sets // len(images)
+        tokens = f"~{num_tokens * len(keys) // len(first):,}" if encoder else "unknown"
+        num_ranked = sum(variant.ranked for variant, _ in keys)
+        typer.echo(
+            f"Missing: {len(keys) - num_ranked:,} replies, {num_ranked:,} rankings, ~{decoded:,} "
+            f"images to decode, {tokens} tokens of context"
         )
-        ranked = sum(asked.ranked for asked, _ in keys)
-        passes = f"{len(keys) - ranked:,} replies, {ranked:,} rankings"
-        typer.echo(f"Missing: {passes}, ~{decoded:,} images to decode, {tokens} tokens of context")
 
     def _ask(self, batches: Sequence[Sequence[Key]], num_stored: int) -> None:
-        total, known, asked, start = sum(map(len, batches)), len(self.replies), 0, time.monotonic()
-        arguments = {self._plan.backend.model_parameter: self._plan.model, **self._plan.model_args}
-        model = load_model(self._plan.backend_name, arguments) if batches else None
+        """Ask all batches, and print the numbers and the time at the end."""
+        total = sum(len(batch) for batch in batches)
+        num_known = len(self.replies)
+        start = time.monotonic()
+        model = self._load_model() if batches else None
+        num_asked = 0
+        batch: Sequence[Key] = ()
         try:
             with progress_bar(total, "Asking", "reply") as bar:
                 for batch in batches:
-                    began, asked, failed = time.monotonic(), asked + len(batch), len(self.failures)
-                    for number, reply, is_truncated in replies_to(model, self._requests(batch)):
-                        if isinstance(reply, LmmsEgoplanError):
-                            self.failures.append(reply)
-                        else:
-                            self._store(batch[number], reply, is_truncated=is_truncated)
-                        bar.update()
-                    self._media.clear()
-                    if len(self.failures) - failed == len(batch):
-                        raise self.failures[failed]
-                    if asked == len(batch):
-                        hours = (time.monotonic() - began) / asked * (total - asked) / 3600
-                        typer.echo(
-                            f"At the rate of the first {asked} passes, all others take "
-                            f"~{hours:.2g} hours."
-                        )
+                    began = time.monotonic()
+                    self._ask_batch(model, batch, bar)
+                    num_asked += len(batch)
+                    if num_asked == len(batch):
+                        seconds_per_pass = (time.monotonic() - began) / num_asked
+                        _print_rate(num_asked, total, seconds_per_pass)
         except LmmsEgoplanError:
             raise  # it names the question
         except Exception as error:  # backends raise many types of errors
+            if not batch:
+                raise
             names = ", ".join(dict.fromkeys(sample_id for _, sample_id in batch))
             raise LmmsEgoplanError(
                 f"sample_id {names}: {str(error) or type(error).__name__}"
             ) from error
         finally:
-            done, seconds = len(self.replies) - known, time.monotonic() - start
-            counts = f"{done:,} asked, {num_stored:,} reused, {len(self.failures):,} failed"
-            typer.echo(f"{counts}, {self._decoded:,} frame sets decoded, {seconds:,.1f} s")
+            num_new = len(self.replies) - num_known
+            seconds = time.monotonic() - start
+            typer.echo(
+                f"{num_new:,} asked, {num_stored:,} reused, {len(self.failures):,} failed, "
+                f"{self._num_decoded:,} frame sets decoded, {seconds:,.1f} s"
+            )
+
+    def _load_model(self) -> Any:
+        """Load the model of the plan."""
+        arguments = {self._plan.backend.model_parameter: self._plan.model, **self._plan.model_args}
+        return load_model(self._plan.backend_name, arguments)
+
+    def _ask_batch(self, model: Any, batch: Sequence[Key], bar: Any) -> None:
+        """Ask a batch and store its replies.
+
+        Raises:
+            LmmsEgoplanError: All requests failed.
+        """
+        num_failed_before = len(self.failures)
+        for number, reply, is_truncated in replies_to(model, self._requests(batch)):
+            if isinstance(reply, LmmsEgoplanError):
+                self.failures.append(reply)
+            else:
+                self._store(batch[number], reply, is_truncated=is_truncated)
+            bar.update()
+        self._media.clear()
+        if len(self.failures) - num_failed_before == len(batch):
+            raise self.failures[num_failed_before]
 
     def _requests(self, batch: Sequence[Key]) -> list[Request]:
         """Return the requests of a batch. Decode its media, which are kept until it is asked."""
-        sets = {_frame_set(key): key for key in batch if _frame_set(key) not in self._media}
+        missing = {_frame_set(key): key for key in batch if _frame_set(key) not in self._media}
         with ThreadPoolExecutor() as pool:
-            self._media |= dict(zip(sets, pool.map(self._decode, sets.values()), strict=True))
-        self._decoded += len(sets)
-        return [self._request(*key) for key in batch]
+            decoded = pool.map(self._decode, missing.values())
+            self._media |= dict(zip(missing, decoded, strict=True))
+        self._num_decoded += len(missing)
+        return [self._request(variant, sample_id) for variant, sample_id in batch]
 
     def _decode(self, key: Key) -> VisualInput:
-        media, observation = (
-            self._presets[key[0].media].media,
-            self._presets[key[0].observation].observation,
-        )
+        """Decode the media of a question."""
+        variant, sample_id = key
+        media = self._presets[variant.media].media
+        observation = self._presets[variant.observation].observation
         if media["media"] == "timed_frames" and self._plan.backend_name != "hf_vlm":
             media = {**media, "media": "frames"}  # other backends take a video only as a file
+        settings = {**media, "observation": observation}
         try:
-            return self._visuals.visual_input(
-                self.docs[key[1]], {**media, "observation": observation}
-            )
+            return self._visuals.visual_input(self.docs[sample_id], settings)
         except (LmmsEgoplanError, OSError, ValueError) as error:
-            raise LmmsEgoplanError(f"sample_id {key[1]}: {error}") from error
+            raise LmmsEgoplanError(f"sample_id {sample_id}: {error}") from error
 
-    def _request(self, asked: PromptVariant, sample_id: str) -> Request:
-        doc, preset = self.docs[sample_id], self._presets[asked.prompt]
-        media = self._media[_frame_set((asked, sample_id))]
-        if asked.ranked:
+    def _request(self, variant: PromptVariant, sample_id: str) -> Request:
+        """Return the request for a question. Its media must be decoded."""
+        doc = self.docs[sample_id]
+        preset = self._presets[variant.prompt]
+        media = self._media[_frame_set((variant, sample_id))]
+        if variant.ranked:
             choices = closed_choices(doc) if preset.parser == LIKELIHOOD else doc["choices"]
             return Request(sample_id, doc["question"], media, {}, choices)
-        arguments = {"until": [], **self._presets[asked.decoding].decoding}
-        return Request(sample_id, prompt_of(preset, rotated(doc, asked.shift)), media, arguments)
+        arguments = {"until": [], **self._presets[variant.decoding].decoding}
+        prompt = prompt_of(preset, rotated(doc, variant.shift))
+        return Request(sample_id, prompt, media, arguments)
 
-    def _read(self) -> dict[Key, Reply]:
+    def _open(self) -> sqlite3.Connection:
+        """Open the database of replies. A check creates no file."""
+        path: Path | str = self._path
+        if self._is_check and not self._path.exists():
+            path = ":memory:"
+        database = sqlite3.connect(path, isolation_level=None)
+        database.row_factory = sqlite3.Row
+        return database
+
+    def _read(self) -> None:
+        """Read the stored replies, and store the settings of a new database."""
         try:
             self._database.execute(
                 "CREATE TABLE IF NOT EXISTS replies (key PRIMARY KEY, reply NOT NULL, truncated)"
             )
             self._database.execute(
-                "INSERT OR IGNORE INTO replies VALUES ('{}', ?, NULL)", [json.dumps(self._settings)]
+                "INSERT OR IGNORE INTO replies VALUES (:key, :settings, NULL)",
+                {"key": _SETTINGS_KEY, "settings": json.dumps(self._settings)},
             )
-            rows = {
-                key: (json.loads(reply), x)
-                for key, reply, x in self._database.execute("SELECT * FROM replies")
-            }
-            earlier, _ = rows.pop("{}")
-            replies = {
-                (PromptVariant(**x), id_): row
-                for key, row in rows.items()
-                for x, id_ in [json.loads(key)]
-            }
+            earlier = None
+            for row in self._database.execute("SELECT key, reply, truncated FROM replies"):
+                if row["key"] == _SETTINGS_KEY:
+                    earlier = json.loads(row["reply"])
+                else:
+                    self._read_row(row)
+            if earlier is None:
+                raise LookupError(_SETTINGS_KEY)
         except (sqlite3.Error, LookupError, TypeError, ValueError) as error:
             raise LmmsEgoplanError(
                 f"{self._path}: damaged ({error}); move it away, or set another --out"
             ) from error
-        changed = [name for name, value in self._settings.items() if earlier.get(name) != value]
-        if changes := "; ".join(
-            f"{name}: {earlier.get(name)}, now {self._settings[name]}" for name in changed
-        ):
+        self._check_settings(earlier)
+
+    def _read_row(self, row: sqlite3.Row) -> None:
+        """Read a stored reply."""
+        fields, sample_id = json.loads(row["key"])
+        key = (PromptVariant(**fields), sample_id)
+        reply = json.loads(row["reply"])
+        if not isinstance(reply, str):
+            reply = tuple(tuple(option) for option in reply)
+        self.replies[key] = reply
+        self.truncated[key] = None if row["truncated"] is None else bool(row["truncated"])
+
+    def _check_settings(self, earlier: Mapping[str, Any]) -> None:
+        """Raise `LmmsEgoplanError` if the stored replies have other settings."""
+        changes = [
+            f"{name}: {earlier.get(name)}, now {value}"
+            for name, value in self._settings.items()
+            if earlier.get(name) != value
+        ]
+        if changes:
             raise LmmsEgoplanError(
-                f"{self._path}: replies with other settings ({changes}); set another --out"
+                f"{self._path}: replies with other settings ({'; '.join(changes)}); set another "
+                "--out"
             )
-        self.truncated = {key: None if x is None else bool(x) for key, (_, x) in replies.items()}
-        return {
-            key: y if isinstance(y, str) else tuple(map(tuple, y))
-            for key, (y, _) in replies.items()
-        }
 
     def _store(self, key: Key, reply: Reply, *, is_truncated: bool | None) -> None:
-        row = json.dumps([asdict(key[0]), key[1]]), json.dumps(reply), is_truncated
-        self._database.execute("INSERT OR REPLACE INTO replies VALUES (?, ?, ?)", row)
-        self.replies[key], self.truncated[key] = reply, is_truncated
+        """Store a reply."""
+        variant, sample_id = key
+        self._database.execute(
+            "INSERT OR REPLACE INTO replies VALUES (:key, :reply, :truncated)",
+            {
+                "key": json.dumps([asdict(variant), sample_id]),
+                "reply": json.dumps(reply),
+                "truncated": is_truncated,
+            },
+        )
+        self.replies[key] = reply
+        self.truncated[key] = is_truncated
 
 
-def _frame_set(key: Key) -> tuple[str, str, str]:
+def _model_settings(plan: Plan) -> dict[str, Any]:
+    """Return the model, its version and the arguments that may change replies."""
+    arguments = {name: value for name, value in plan.model_args.items() if name not in _HARMLESS}
+    weights = folder_version(plan.model)
+    if weights is None and plan.backend.is_local:  # the path contains the commit
+        weights = try_to_load_from_cache(
+            plan.model, "config.json", revision=arguments.get("revision")
+        )
+    return {
+        "model": [plan.model, str(weights), folder_version(arguments.get("peft"))],
+        "backend": [plan.backend_name, arguments],
+    }
+
+
+def _print_rate(num_asked: int, total: int, seconds_per_pass: float) -> None:
+    """Print the expected time of all passes after the first batch."""
+    hours = seconds_per_pass * (total - num_asked) / 3600
+    typer.echo(f"At the rate of the first {num_asked} passes, all others take ~{hours:.2g} hours.")
+
+
+def _order(variant: PromptVariant) -> tuple[bool, str, str, str]:
+    """Return the position of a way to ask: written replies first, equal media together."""
+    return (variant.ranked, variant.media, variant.observation, variant.decoding)
+
+
+def _frame_set(key: Key) -> FrameSet:
     """Return a value that is equal if the same media are shown."""
-    return key[1], key[0].media, key[0].observation
+    variant, sample_id = key
+    return (sample_id, variant.media, variant.observation)

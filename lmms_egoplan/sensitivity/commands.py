@@ -1,10 +1,8 @@
-"""``lmms-egoplan sensitivity``: how many points each choice of a protocol moves the score of a
-model.
-"""
+"""``lmms-egoplan sensitivity``: the effect of each choice of a protocol on a model's score."""
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -68,20 +66,18 @@ def sensitivity(
     factors = [name.strip().replace("-", " ") for name in vary.split(",") if name.strip()]
     chosen = conditions(benchmark, base, factors, ranks=known.is_own)
     out = folder or Path("runs", f"{short_name(model).replace('/', '-')}-{benchmark}-sensitivity")
-    arguments, tasks = (
-        read_arguments(model_args),
-        [f"{benchmark}{'_val' * (benchmark == 'egoplan')}_generate"],
-    )
+    task = f"{benchmark}_val_generate" if benchmark == "egoplan" else f"{benchmark}_generate"
     plan = Plan(
         model=model,
         backend_name=backend,
-        model_args=arguments,
+        model_args=read_arguments(model_args),
         harness="lmms-eval",
-        tasks=tasks,
+        tasks=[task],
         out=out,
         owner=_NAME,
     )
-    if problems := find_problems(plan):
+    problems = find_problems(plan)
+    if problems:
         raise LmmsEgoplanError("\n".join(problems))
     for remark in coverage_remarks(plan):
         typer.echo(remark, err=True)
@@ -90,22 +86,31 @@ def sensitivity(
             f"{backend}: no likelihoods, and some decoding settings may not be sent; use hf_vlm",
             err=True,
         )
-    from lmms_egoplan.sensitivity.asking import Asking  # loads lmms-eval
+    from lmms_egoplan.sensitivity.asking import ReplyStore  # loads lmms-eval
 
     with ExitStack() as stack:
         if not check:
             stack.enter_context(claimed_folder(out, _NAME))
-            stack.enter_context(lock_folder(out, "asks a model"))
-        run = Asking(plan, benchmark, questions, is_check=check)
-        run.ask({condition.asked for condition in chosen})
+            stack.enter_context(only_process(out, "asks a model"))
+        store = ReplyStore(plan, benchmark, questions, is_check=check)
+        store.ask({condition.asked for condition in chosen})
         if not check:
-            counts: Any = {"total": run.total, "truncated": run.truncated}
-            effects.write(out, benchmark, model, chosen, run.docs, run.replies, **counts)
+            effects.write(
+                out,
+                benchmark,
+                model,
+                chosen,
+                store.docs,
+                store.replies,
+                total=store.total,
+                truncated=store.truncated,
+            )
             typer.echo(
-                f"{len(run.docs):,} of {run.total:,} questions. Written to "
+                f"{len(store.docs):,} of {store.total:,} questions. Written to "
                 f"{out / 'sensitivity.html'}"
             )
-        if failures := run.failures:
+        if store.failures:
             raise LmmsEgoplanError(
-                f"{failures[0]}. Replies not received: {len(failures)}; repeat the command"
+                f"{store.failures[0]}. Replies not received: {len(store.failures)}; repeat the "
+                "command"
             )

@@ -1,8 +1,6 @@
-"""Describe the conditions of a sensitivity run: what a model is asked, and how its replies are
-read.
-"""
+"""Describe the conditions of a sensitivity run: the prompts, and how replies are read."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
@@ -18,12 +16,12 @@ PRESET = "preset"
 
 @dataclass(frozen=True)
 class PromptVariant:
-    """Describe what a model is asked. Equal objects need one reply per question.
+    """One way to ask a model. Equal objects need one reply per question.
 
     Attributes:
         prompt, media, observation, decoding: Name of the preset whose field is used. Presets with
-        equal fields have the
-            name of the first one. A prompt may also have a name that only `load_prompts` has.
+            equal fields have the name of the first one. A prompt may also have a name that only
+            `load_prompts` has.
         shift: Positions by which the options are moved down, see `presets.rotated`.
         ranked: Whether the options are ranked by likelihood after the prompt, instead of generating
             a reply.
@@ -46,7 +44,7 @@ class Condition:
             order``, ``decoding``, ``scoring``), `PRESET` for whole presets, or ``base``.
         level: Its value: the name of a preset or reader, ``rotated by 1``, or ``mean``, ``sum`` or
             ``bytes``.
-        asked: What the model is asked.
+        asked: How the model is asked.
         parser: Name of a reader in `readers.READERS`; for ranked options, ``mean``, ``sum`` or
             ``bytes``.
     """
@@ -58,9 +56,21 @@ class Condition:
 
 
 Reply = str | tuple[tuple[float | None, int | None], ...]
-"""A written reply, or the mean loss in nats and the number of tokens of each ranked option, in the order asked."""
+"""A written reply, or a pair for each ranked option, in the order asked.
+
+A pair has the mean loss in nats and the number of tokens.
+"""
 Replies = Mapping[tuple[PromptVariant, str], Reply]
-"""Replies by what was asked and by the question's sample id, as text."""
+"""Replies by the way of asking and by the question's sample id, as text."""
+
+
+@dataclass(frozen=True)
+class _Level:
+    """A value of a factor: its name, how the model is asked, and how its reply is read."""
+
+    name: str
+    asked: PromptVariant
+    parser: str
 
 
 _FIELDS = ("prompt", "media", "observation", "decoding")
@@ -100,65 +110,130 @@ def conditions(
     ['official', 'mean', 'sum', 'bytes']
     """
     presets = load_presets(benchmark)
-    base = base or next(name for name, preset in presets.items() if preset.parser != LIKELIHOOD)
-    for option, names, known in (("--base", [base], [*presets]), ("--vary", factors, FACTORS)):
-        for name in {*names} - {*known}:
-            near = " or ".join(get_close_matches(name, known)) or "another name"
-            raise LmmsEgoplanError(
-                f"{option} {name}: no such name; did you mean {near}? Known are {', '.join(known)}"
-            )
-    asks = {name: _preset(presets, preset) for name, preset in presets.items()}
-    asked, parser = asks[base]
-    if asked.ranked > ranks:
+    base = base or _first_with_replies(presets)
+    _check_names("--base", [base], [*presets])
+    _check_names("--vary", factors, FACTORS)
+    start = _level(presets, presets[base])
+    if start.asked.ranked and not ranks:
         raise LmmsEgoplanError(
             f"--base {base}: it ranks the options, which the backend cannot; use hf_vlm"
         )
-    levels: dict[str, list[tuple[str, PromptVariant, str]]] = {
-        "parser": [(reader, asked, reader) for reader in READERS],
+    levels = _levels(presets, start, load_prompts(benchmark))
+    varied: list[Condition] = []
+    for factor in FACTORS:
+        if factors and factor not in factors:
+            continue
+        for level in _distinct(factor, levels[factor]):
+            is_base = (level.asked, level.parser) == (start.asked, start.parser)
+            if is_base and factor != PRESET:
+                continue
+            if level.asked.ranked and not ranks:
+                continue
+            varied.append(Condition(factor, level.name, level.asked, level.parser))
+    without_level = {*factors} - {condition.factor for condition in varied}
+    if without_level:
+        raise LmmsEgoplanError(
+            f"--vary {', '.join(sorted(without_level))}: {base} has no other level; choose another "
+            "--base, or hf_vlm to rank"
+        )
+    return [Condition("base", base, start.asked, start.parser), *varied]
+
+
+def _first_with_replies(presets: Mapping[str, Preset]) -> str:
+    """Return the name of the first preset that asks for written replies."""
+    return next(name for name, preset in presets.items() if preset.parser != LIKELIHOOD)
+
+
+def _check_names(option: str, names: Collection[str], known: Sequence[str]) -> None:
+    """Raise `LmmsEgoplanError` for a name of an option that is unknown."""
+    for name in {*names} - {*known}:
+        near = " or ".join(get_close_matches(name, known)) or "another name"
+        raise LmmsEgoplanError(
+            f"{option} {name}: no such name; did you mean {near}? Known are {', '.join(known)}"
+        )
+
+
+def _distinct(factor: str, levels: Sequence[_Level]) -> list[_Level]:
+    """Return the levels without those that ask and read like an earlier one.
+
+    Presets are all kept, because each has its own name.
+    """
+    distinct: dict[tuple[PromptVariant, str, str], _Level] = {}
+    for level in levels:
+        name = level.name if factor == PRESET else ""
+        distinct.setdefault((level.asked, level.parser, name), level)
+    return [*distinct.values()]
+
+
+def _levels(
+    presets: Mapping[str, Preset], base: _Level, prompts: Collection[str]
+) -> dict[str, list[_Level]]:
+    """Return the levels of each factor, the base's value among them.
+
+    Args:
+        presets: The presets of the benchmark, by name.
+        base: The preset to start from.
+        prompts: Names of all prompts, those of presets among them.
+    """
+    asked = base.asked
+    parser = base.parser
+    whole_presets = {name: _level(presets, preset) for name, preset in presets.items()}
+    levels = {
+        "parser": [_Level(reader, asked, reader) for reader in READERS],
         "option order": [
-            (f"rotated by {shift}", replace(asked, shift=shift), parser) for shift in (1, 2, 3)
+            _Level(f"rotated by {shift}", replace(asked, shift=shift), parser)
+            for shift in (1, 2, 3)
         ],
         "scoring": [
-            (level, replace(asked, ranked=True), level) for level in ("mean", "sum", "bytes")
+            _Level(rule, replace(asked, ranked=True), rule) for rule in ("mean", "sum", "bytes")
         ],
-        PRESET: [(name, *asks[name]) for name in presets],
+        PRESET: [*whole_presets.values()],
     }
     for field in _FIELDS:
-        names = [name for name, preset in presets.items() if field not in preset.unknown]
-        names = [
-            name for name in names if field in ("media", "observation") or not asks[name][0].ranked
-        ]
-        levels[field] = [
-            (x, PromptVariant(**vars(asked) | {field: vars(asks[x][0])[field]}), parser)
-            for x in names
-        ]
-    levels["prompt"] += [
-        (x, replace(asked, prompt=x), parser) for x in load_prompts(benchmark) if x not in presets
-    ]
+        levels[field] = []
+        for name, preset in presets.items():
+            variant = whole_presets[name].asked
+            is_media = field in ("media", "observation")
+            if field in preset.unknown or (variant.ranked and not is_media):
+                continue
+            changed = _with_field(asked, field, variant)
+            levels[field].append(_Level(name, changed, parser))
+    for name in prompts:
+        if name not in presets:
+            levels["prompt"].append(_Level(name, replace(asked, prompt=name), parser))
     if asked.ranked:
-        levels |= {factor: [] for factor in ("parser", "prompt", "option order", "decoding")}
-    varied: dict[Any, Condition] = {}
-    for factor in [factor for factor in FACTORS if factor in (factors or FACTORS)]:
-        for level, ask, reader in levels[factor]:
-            if (ranks or not ask.ranked) and (factor == PRESET or (ask, reader) != (asked, parser)):
-                key = factor, ask, reader, level * (factor == PRESET)
-                varied.setdefault(key, Condition(factor, level, ask, reader))
-    if names := ", ".join(sorted({*factors} - {factor for factor, *_ in varied})):
-        raise LmmsEgoplanError(
-            f"--vary {names}: {base} has no other level; choose another --base, or hf_vlm to rank"
-        )
-    return [Condition("base", base, asked, parser), *varied.values()]
+        for factor in ("parser", "prompt", "option order", "decoding"):
+            levels[factor] = []
+    return levels
 
 
-def _preset(presets: Mapping[str, Preset], preset: Preset) -> tuple[PromptVariant, str]:
-    """Return what a preset asks, by the first presets with equal fields, and its parser."""
-    firsts = []
-    for field in _FIELDS:
-        # Of the observations, only `SEPARATE` changes what is shown; the others describe the media.
-        values = {x: getattr(y, field) for x, y in presets.items()}
-        if field == "observation":
-            values = {x: value == SEPARATE for x, value in values.items()}
-        firsts.append(next(name for name, value in values.items() if value == values[preset.name]))
-    prompt, media, observation, decoding = firsts
-    asked = PromptVariant(prompt, media, observation, decoding, ranked=preset.parser == LIKELIHOOD)
-    return asked, "mean" if asked.ranked else preset.parser
+def _with_field(asked: PromptVariant, field: str, other: PromptVariant) -> PromptVariant:
+    """Return a way of asking with one field of another one."""
+    if field == "prompt":
+        return replace(asked, prompt=other.prompt)
+    if field == "media":
+        return replace(asked, media=other.media)
+    if field == "observation":
+        return replace(asked, observation=other.observation)
+    return replace(asked, decoding=other.decoding)
+
+
+def _level(presets: Mapping[str, Preset], preset: Preset) -> _Level:
+    """Return a preset as a level. A field has the name of the first preset with an equal one."""
+    is_ranked = preset.parser == LIKELIHOOD
+    asked = PromptVariant(
+        prompt=_first_equal(presets, preset, lambda other: other.prompt),
+        media=_first_equal(presets, preset, lambda other: other.media),
+        # Only `SEPARATE` changes what is shown; other observations describe the media.
+        observation=_first_equal(presets, preset, lambda other: other.observation == SEPARATE),
+        decoding=_first_equal(presets, preset, lambda other: other.decoding),
+        ranked=is_ranked,
+    )
+    return _Level(preset.name, asked, "mean" if is_ranked else preset.parser)
+
+
+def _first_equal(
+    presets: Mapping[str, Preset], preset: Preset, value: Callable[[Preset], Any]
+) -> str:
+    """Return the name of the first preset with the same value as this one."""
+    return next(name for name, other in presets.items() if value(other) == value(preset))

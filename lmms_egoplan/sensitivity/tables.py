@@ -39,7 +39,10 @@ def _table(
     key: str, title: str, columns: Sequence[Column], rows: Iterable[Cells], *notes: str
 ) -> Table:
     """Return a table with a row for each mapping of cells."""
-    filled = [Row(tuple(cells.get(column.key) for column in columns)) for cells in rows]
+    filled = []
+    for cells in rows:
+        values = [cells.get(column.key) for column in columns]
+        filled.append(Row(tuple(values)))
     return Table(key, title, tuple(columns), tuple(filled), notes=notes)
 
 
