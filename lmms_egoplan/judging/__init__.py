@@ -1,1 +1,1 @@
-"""Ask language models and judges, with concurrency, retries, caching and accounting in one client."""
+"""Ask language models and judges; one client owns concurrency, retries, caching and accounting."""

@@ -9,8 +9,9 @@ Coefficients require at least `MIN_ITEMS` items.
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from statistics import fmean, stdev
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from krippendorff import alpha
@@ -33,7 +34,8 @@ class Estimate:
     high: float
 
 
-class Agreement(NamedTuple):
+@dataclass(frozen=True)
+class Agreement:
     """Agreement of two raters.
 
     Attributes:
@@ -55,24 +57,29 @@ class Agreement(NamedTuple):
 
 
 def gaps(ratings: Ratings) -> dict[str, tuple[int, int]]:
-    """For each rater, count the questions that only other raters saw, and its own questions without
-    a rating.
+    """Count the gaps of each rater.
+
+    These are the questions that only other raters saw, and its own questions without a rating.
 
     >>> gaps({"gpt-4o": {"1": 1.0, "2": 0.5, "3": None}, "human": {"1": 0.5, "3": 1.0}})
     {'gpt-4o': (0, 1), 'human': (1, 0)}
     """
-    all_questions = {question for rated in ratings.values() for question in rated}
-    return {
-        rater: (len(all_questions) - len(rated), sum(rating is None for rating in rated.values()))
-        for rater, rated in ratings.items()
-    }
+    all_questions: set[str] = set()
+    for rated in ratings.values():
+        all_questions |= rated.keys()
+    counts = {}
+    for rater, rated in ratings.items():
+        num_unseen = len(all_questions) - len(rated)
+        num_unrated = list(rated.values()).count(None)
+        counts[rater] = (num_unseen, num_unrated)
+    return counts
 
 
 def pooled(ratings: Ratings) -> dict[str, float | None]:
-    """Combine several raters into one: the mean rating of each question with at least two ratings,
-    else None.
+    """Combine several raters into one with the mean rating of each question.
 
-    Table 10 of arXiv 2311.15596 reports such means of three raters over 50 answers.
+    The rating is None for questions with fewer than two ratings. Table 10 of arXiv 2311.15596
+    reports such means of three raters over 50 answers.
 
     >>> pooled({"Ann": {"1": 1.0, "2": 0.5}, "Bo": {"1": 0.5, "2": None}})
     {'1': 0.75, '2': None}
@@ -89,13 +96,13 @@ def by_question(ratings: Ratings) -> dict[str, list[float]]:
     >>> by_question({"gpt-4o": {"1": 1.0, "2": 0.5, "3": None}, "human": {"1": 0.5, "3": 1.0}})
     {'1': [1.0, 0.5], '2': [0.5], '3': [1.0]}
     """
-    questions = dict.fromkeys(question for rated in ratings.values() for question in rated)
-    return {
-        question: [
-            rating for rated in ratings.values() if (rating := rated.get(question)) is not None
-        ]
-        for question in questions
-    }
+    questions: dict[str, list[float]] = {}
+    for rated in ratings.values():
+        for question, rating in rated.items():
+            of_question = questions.setdefault(question, [])
+            if rating is not None:
+                of_question.append(rating)
+    return questions
 
 
 def agreement(
@@ -114,9 +121,12 @@ def agreement(
     Raises:
         ValueError: the raters have different numbers of ratings, or a rating is off the scale.
 
-    >>> result = agreement([0, 0, 0.5, 1, 1, 1] * 2, [0, 0.5, 0.5, 0.5, 1, 1] * 2, levels=(0, 0.5, 1))
-    >>> round(result.pearson.value, 3), round(result.kappa_unweighted.value, 3), round(result.kappa_linear.value, 3)
-    (0.766, 0.52, 0.625)
+    >>> first, second = [0, 0, 0.5, 1, 1, 1] * 2, [0, 0.5, 0.5, 0.5, 1, 1] * 2
+    >>> result = agreement(first, second, levels=(0, 0.5, 1))
+    >>> round(result.pearson.value, 3)
+    0.766
+    >>> round(result.kappa_unweighted.value, 3), round(result.kappa_linear.value, 3)
+    (0.52, 0.625)
     >>> -1 <= result.pearson.low <= result.pearson.value <= result.pearson.high <= 1
     True
     """
@@ -132,30 +142,32 @@ def agreement(
     if len(first) < MIN_ITEMS or min(len(set(first)), len(set(second))) < 2:
         return Agreement(len(first), None, None, None)
     # Sort first, because resamples must not depend on the order of questions or raters.
-    first, second = zip(
-        *min(sorted(zip(first, second, strict=True)), sorted(zip(second, first, strict=True))),
-        strict=True,
-    )
+    pairs = sorted(zip(first, second, strict=True))
+    swapped_pairs = sorted(zip(second, first, strict=True))
+    first, second = zip(*min(pairs, swapped_pairs), strict=True)
 
     def coefficients(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        kappas = (
-            []
-            if levels is None
-            else [_kappas(a, b, levels, longest) for longest in (1, len(levels))]
-        )
-        return np.stack([pearsonr(a, b, axis=-1).statistic, *kappas])
+        values = [pearsonr(a, b, axis=-1).statistic]
+        if levels is not None:
+            values.append(_kappas(a, b, levels, longest=1))
+            values.append(_kappas(a, b, levels, longest=len(levels)))
+        return np.stack(values)
 
     values = coefficients(np.array(first), np.array(second)).tolist()
     estimates, undefined = _estimates(values, coefficients, (first, second))
-    pearson, unweighted, linear = (*estimates, None, None)[:3]
+    if levels is None:
+        (pearson,) = estimates
+        return Agreement(len(first), pearson, None, None, undefined)
+    pearson, unweighted, linear = estimates
     return Agreement(len(first), pearson, unweighted, linear, undefined)
 
 
 def krippendorff_alpha(
     units: Iterable[Sequence[Any]], levels: Sequence[Any], *, is_ordered: bool
 ) -> Estimate | None:
-    """Compute Krippendorff's alpha (2011) of any number of raters, with a bootstrap interval over
-    items.
+    """Compute Krippendorff's alpha (2011) of any number of raters.
+
+    The interval is from a bootstrap over items.
 
     Args:
         units: the ratings of each item, from `levels`. Items with fewer than two ratings are
@@ -174,12 +186,10 @@ def krippendorff_alpha(
     >>> round(krippendorff_alpha(units, levels=(0, 1), is_ordered=False).value, 3)
     0.644
     """
-    rated_units = [unit for unit in units if len(unit) > 1]
-    _check_scale({rating for unit in rated_units for rating in unit}, levels)
+    rated_units = [list(unit) for unit in units if len(unit) > 1]
+    _check_scale({*chain.from_iterable(rated_units)}, levels)
     # Sort first, because resamples must not depend on the order of items.
-    counts = np.array(
-        sorted([unit.count(level) for level in levels] for unit in map(list, rated_units))
-    )
+    counts = np.array(sorted(_counts(unit, levels) for unit in rated_units))
     if len(rated_units) < MIN_ITEMS or (counts.sum(axis=0) > 0).sum() < 2:
         return None
     domain = np.asarray(levels if is_ordered else range(len(levels)), dtype=float)
@@ -199,8 +209,15 @@ def krippendorff_alpha(
     return estimate
 
 
+def _counts(unit: list[Any], levels: Sequence[Any]) -> list[int]:
+    """Return how often each level is a rating of an item."""
+    return [unit.count(level) for level in levels]
+
+
 def _check_scale(ratings: Collection[float], levels: Sequence[float]) -> None:
-    if off_scale := {*ratings} - {*levels}:
+    """Raise ValueError for a rating off the scale."""
+    off_scale = {*ratings} - {*levels}
+    if off_scale:
         raise ValueError(f"ratings must be among {tuple(levels)}, got {sorted(off_scale)}")
 
 
@@ -209,8 +226,9 @@ def _estimates(
     statistic: Callable[..., np.ndarray],
     samples: Sequence[Sequence[float]],
 ) -> tuple[list[Estimate], int]:
-    """Return the values with their intervals, and the number of resamples whose first coefficient
-    is undefined.
+    """Return the values with their intervals, and the number of undefined resamples.
+
+    The first coefficient of an undefined resample has no value.
 
     Args:
         values: the coefficients of the full sample.
@@ -229,13 +247,18 @@ def _estimates(
     defined = resampled[:, np.isfinite(resampled[0])]
     lows, highs = np.percentile(defined, _PERCENTILES, axis=1)
     estimates = [
-        Estimate(*map(float, estimate)) for estimate in zip(values, lows, highs, strict=True)
+        Estimate(float(value), float(low), float(high))
+        for value, low, high in zip(values, lows, highs, strict=True)
     ]
     return estimates, RESAMPLES - defined.shape[1]
 
 
 def _kappas(a: np.ndarray, b: np.ndarray, levels: Sequence[float], longest: int) -> np.ndarray:
     """Compute the kappa of many resamples, hundreds of times faster than scikit-learn.
+
+    Kappa is 1 - d / e. The weight of a disagreement is its number of steps on the scale, at most
+    `longest`. d is the mean weight of the pairs of ratings, and e the mean weight if the raters'
+    ratings were independent.
 
     Args:
         a, b: The ratings, one resample per row.
@@ -249,7 +272,8 @@ def _kappas(a: np.ndarray, b: np.ndarray, levels: Sequence[float], longest: int)
     first, second = ((rank[..., None] == steps).mean(axis=-2) for rank in ranks)
     expected = np.einsum("...i,ij,...j->...", first, weights, second)
     # If no disagreement is expected, both raters are constant. The caller excludes these resamples.
-    return 1 - weights[tuple(ranks)].mean(axis=-1) / (expected + (expected == 0))
+    observed = weights[tuple(ranks)].mean(axis=-1)
+    return 1 - observed / np.where(expected == 0, 1, expected)
 
 
 @dataclass(frozen=True)
@@ -297,15 +321,10 @@ def noise(ratings: Sequence[Sequence[float | None]]) -> Noise:
     >>> result.scores, result.answers, result.left_out, result.changed
     ((0.75, 0.5), 2, 1, 0.5)
     """
-    if len({len(repeated) for repeated in ratings}) > 1 or any(
-        len(repeated) < 2 for repeated in ratings
-    ):
+    lengths = {len(repeated) for repeated in ratings}
+    if len(lengths) > 1 or (lengths and min(lengths) < 2):
         raise ValueError("expected the same number of ratings for each answer, at least two")
-    rated = [
-        [rating for rating in repeated if rating is not None]
-        for repeated in ratings
-        if None not in repeated
-    ]
+    rated = [_known(repeated) for repeated in ratings if None not in repeated]
     return Noise(
         scores=tuple(fmean(repeat) for repeat in zip(*rated, strict=True)),
         answers=len(rated),
@@ -313,6 +332,11 @@ def noise(ratings: Sequence[Sequence[float | None]]) -> Noise:
         changed=fmean(len(set(repeated)) > 1 for repeated in rated) if rated else None,
         rating_sd=fmean(stdev(repeated) for repeated in rated) if rated else None,
     )
+
+
+def _known(ratings: Sequence[float | None]) -> list[float]:
+    """Return the ratings that are not missing."""
+    return [rating for rating in ratings if rating is not None]
 
 
 def noise_of_average(parts: Sequence[Noise]) -> Noise:
@@ -326,16 +350,17 @@ def noise_of_average(parts: Sequence[Noise]) -> Noise:
     ((0.375, 0.75), 3)
     """
     answers = sum(part.answers for part in parts)
-    is_whole = bool(parts) and all(part.answers for part in parts)
+    scores: tuple[float, ...] = ()
+    if parts and all(part.answers for part in parts):
+        repeats = zip(*[part.scores for part in parts], strict=True)
+        scores = tuple(fmean(repeat) for repeat in repeats)
 
     def mean(values: Iterable[float | None]) -> float | None:
         weighted = ((value or 0) * part.answers for value, part in zip(values, parts, strict=True))
         return sum(weighted) / answers if answers else None
 
     return Noise(
-        scores=tuple(map(fmean, zip(*(part.scores for part in parts), strict=True)))
-        if is_whole
-        else (),
+        scores=scores,
         answers=answers,
         left_out=sum(part.left_out for part in parts),
         changed=mean(part.changed for part in parts),

@@ -1,6 +1,4 @@
-"""Send chat completions to an endpoint through the openai library, with retries, limits and
-redaction of secrets.
-"""
+"""Send chat completions through the openai library, with retries, limits and redaction."""
 
 import base64
 import html
@@ -61,8 +59,7 @@ _RAW: Any = {"headers": {"X-Stainless-Raw-Response": "true"}}
 _ENCODINGS = ("", "identity", "gzip", "deflate")
 _CLIENT_VARIABLES = (
     "Check SSL_CERT_FILE, SSL_CERT_DIR, HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, OPENAI_ORG_ID, "
-    "OPENAI_PROJECT_ID and "
-    "OPENAI_CUSTOM_HEADERS"
+    "OPENAI_PROJECT_ID and OPENAI_CUSTOM_HEADERS"
 )
 # Headers that no longer apply once the body has been read.
 _TRANSFER_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
@@ -76,7 +73,8 @@ _RATING = re.compile(r"(\[\[\s*[0-9]{1,3}(?:\.[0-9]*)?\s*\]\])")
 
 
 # Waits before a retry double from the first to the longest, minus random jitter of up to a quarter.
-_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 8.0
+_FIRST_WAIT_S = 0.5
+_LONGEST_WAIT_S = 8.0
 # (address, model) -> the name of the token limit that the model accepts, found at run time.
 _limit_names: dict[tuple[str, str], str] = {}
 # (address, model) pairs that refuse a JSON schema for the reply.
@@ -84,14 +82,14 @@ _without_schema: set[tuple[str, str]] = set()
 
 
 class BodyError(openai.OpenAIError):
-    """A response body is too large, or has an encoding whose decompressed size cannot be limited."""
+    """A response body is too large, or its decompressed size cannot be limited."""
 
 
 class BoundedClient(openai.DefaultAsyncHttpxClient):
-    """The openai library's client, limited to bodies of `largest` bytes after decompression and
-    without redirects.
+    """The openai library's client, with bounded bodies and without redirects.
 
-    The contents of files may have `_FILE_MIB` MiB, if that is more.
+    Bodies have at most `largest` bytes after decompression. The contents of files may have
+    `_FILE_MIB` MiB, if that is more.
     """
 
     def __init__(self, largest: int) -> None:
@@ -113,7 +111,9 @@ class BoundedClient(openai.DefaultAsyncHttpxClient):
             if encoding not in _ENCODINGS:
                 raise BodyError(f"its answer has encoding {encoding[:50]!r}, not gzip or deflate")
             body = bytearray()
-            largest = max(self._largest, _FILE_MIB * 2**20 * request.url.path.endswith("/content"))
+            largest = self._largest
+            if request.url.path.endswith("/content"):
+                largest = max(largest, _FILE_MIB * 2**20)
             async for part in response.aiter_bytes():
                 body += part
                 if len(body) > largest:
@@ -135,7 +135,8 @@ class BoundedClient(openai.DefaultAsyncHttpxClient):
 class Client(AbstractAsyncContextManager["Client"]):
     """A client of one endpoint, as an async context manager. `settings` are its settings.
 
-    `rest` is the patience that the last request has left over, for a request that continues it.
+    `rest` is the policy with the time that the last request has left over, for a request that
+    continues it.
     `on_retry` is called before every retry of a chat completion. Error messages and replies never
     contain the key.
 
@@ -145,15 +146,13 @@ class Client(AbstractAsyncContextManager["Client"]):
     """
 
     def __init__(
-        self, settings: JudgeSettings, on_retry: Callable[[], None], patience: RetryPolicy
+        self, settings: JudgeSettings, on_retry: Callable[[], None], policy: RetryPolicy
     ) -> None:
-        self.settings, self._on_retry, self._patience, self.rest = (
-            settings,
-            on_retry,
-            patience,
-            patience,
-        )
-        self._read_s = min(patience.read_s, settings.timeout)
+        self.settings = settings
+        self.rest = policy
+        self._on_retry = on_retry
+        self._policy = policy
+        self._read_s = min(policy.read_s, settings.timeout)
         self._target = (settings.where, settings.model)
         self._client: openai.AsyncOpenAI
         options: dict[str, Any] = {
@@ -162,15 +161,14 @@ class Client(AbstractAsyncContextManager["Client"]):
             "timeout": openai.Timeout(self._read_s, connect=_CONNECT_S),
         }
         try:
-            options["http_client"] = BoundedClient(settings.max_mib * 2**20)
-            self._http, self._timeout = options["http_client"], options["timeout"]
+            self._http = BoundedClient(settings.max_mib * 2**20)
+            self._timeout = options["timeout"]
+            options["http_client"] = self._http
             if settings.azure_endpoint is None:
                 self._client = openai.AsyncOpenAI(base_url=settings.where, **options)
             else:
-                options |= {
-                    "azure_endpoint": settings.azure_endpoint,
-                    "api_version": settings.azure_api_version,
-                }
+                options["azure_endpoint"] = settings.azure_endpoint
+                options["api_version"] = settings.azure_api_version
                 self._client = openai.AsyncAzureOpenAI(**options)
         except Exception as error:  # errors about a wrong environment have no common base class
             # Other exceptions may quote a proxy's address with its password.
@@ -195,25 +193,26 @@ class Client(AbstractAsyncContextManager["Client"]):
         await self._client.close()
 
     async def ask(self, prompt: Prompt) -> Judgement:
-        """Send one prompt; return the unrated reply and its duration in seconds, without retries
-        and waits.
+        """Send one prompt; return the unrated reply and its duration in seconds.
+
+        The duration is without retries and waits.
 
         Raises:
             EndpointError, RefusedRequestError, NoAnswerError: see `post`.
         """
-        return await self._patiently(lambda: self._send(prompt))
+        return await self._with_retries(lambda: self._send(prompt))
 
     async def post(self, body: Mapping[str, Any]) -> str:
         """Send a chat completion with a custom body; return the raw body of the answer.
 
-        Retries timeouts, failed connections, 408, 409, 429 and 5xx within the limits of `RetryPolicy`.
-        Waits grow exponentially with jitter, or follow ``Retry-After``.
+        Retries timeouts, failed connections, 408, 409, 429 and 5xx within the limits of
+        `RetryPolicy`. Waits grow exponentially with jitter, or follow ``Retry-After``.
 
         Raises:
             EndpointError, RefusedRequestError: the endpoint refused; contains its message.
             NoAnswerError: the limits of `RetryPolicy` are exceeded; contains the last cause.
         """
-        return (await self._patiently(lambda: self._post(body))).text
+        return (await self._with_retries(lambda: self._post(body))).text
 
     async def models(self) -> str:
         """Return the body of the list of models. Raises the same errors as `post`."""
@@ -227,18 +226,28 @@ class Client(AbstractAsyncContextManager["Client"]):
 
         Raises the same errors as `post`.
         """
-        return await self._patiently(lambda: function(self._client), lambda: None)
+        return await self._with_retries(lambda: function(self._client), lambda: None)
 
     def body(self, prompt: Prompt, limit_name: str | None = None) -> dict[str, Any]:
-        """Return the body of a request, by default with the name of the token limit that is known
-        so far.
+        """Return the body of a request.
+
+        Args:
+            prompt: the prompt.
+            limit_name: name of the token limit; None for the name that is known so far.
         """
-        images = [{"type": "image_url", "image_url": {"url": url}} for url in prompt.images]
-        content = [*images, {"type": "text", "text": prompt.text}] if images else prompt.text
-        system = [{"role": "system", "content": prompt.system}] if prompt.system else []
-        body = {
+        messages = []
+        if prompt.system:
+            messages.append({"role": "system", "content": prompt.system})
+        content: Any = prompt.text
+        if prompt.images:
+            content = [
+                {"type": "image_url", "image_url": {"url": image}} for image in prompt.images
+            ]
+            content.append({"type": "text", "text": prompt.text})
+        messages.append({"role": "user", "content": content})
+        body: dict[str, Any] = {
             "model": self.settings.model,
-            "messages": [*system, {"role": "user", "content": content}],
+            "messages": messages,
             **self.settings.parameters,
             limit_name or self._limit_name(): self.settings.max_tokens,
         }
@@ -249,7 +258,8 @@ class Client(AbstractAsyncContextManager["Client"]):
 
     def read(self, prompt: Prompt, text: str) -> Judgement:
         """Read the body of a chat completion; return the unrated reply without its duration."""
-        judgement, redactor = read_reply(text, self.settings.model), self._redactor
+        judgement = read_reply(text, self.settings.model)
+        redactor = self._redactor
         return replace(
             judgement,
             reply=judgement.reply and redactor.in_reply(judgement.reply),
@@ -263,29 +273,29 @@ class Client(AbstractAsyncContextManager["Client"]):
 
     def clean(self, message: object) -> str:
         """Return an endpoint's message in one line, shortened and without secrets."""
-        return " ".join(self._redactor.in_error(clean_text(str(message))).split())[
-            :_LONGEST_MESSAGE
-        ]
+        redacted = self._redactor.in_error(clean_text(str(message)))
+        return " ".join(redacted.split())[:_LONGEST_MESSAGE]
 
     def _limit_name(self) -> str:
-        return (
-            self.settings.limit_name or _limit_names.get(self._target) or _first_name(self.settings)
-        )
+        """Return the name of the token limit: the set one, the accepted one, or the likeliest."""
+        if self.settings.limit_name:
+            return self.settings.limit_name
+        return _limit_names.get(self._target) or _first_name(self.settings)
 
-    async def _patiently(
+    async def _with_retries(
         self, send: Callable[[], Awaitable[Answer]], on_retry: Callable[[], None] | None = None
     ) -> Answer:
         started = current_time()
-        with CancelScope(deadline=started + self._patience.total_s) as scope:
+        with CancelScope(deadline=started + self._policy.total_s) as scope:
             try:
                 return await self._send_once(send)
             except NoAnswerError as error:
                 return await self._retry(send, error, scope, started, on_retry or self._on_retry)
             finally:
                 total_s = max(0.0, scope.deadline - current_time())
-                loading_s = max(0.0, started + self._patience.loading_s - current_time())
-                self.rest = replace(self._patience, total_s=total_s, loading_s=loading_s)
-        raise NoAnswerError(f"No answer within {self._patience.total_s:.3g} s", is_late=True)
+                loading_s = max(0.0, started + self._policy.loading_s - current_time())
+                self.rest = replace(self._policy, total_s=total_s, loading_s=loading_s)
+        raise NoAnswerError(f"No answer within {self._policy.total_s:.3g} s", is_late=True)
 
     async def _retry(
         self,
@@ -306,43 +316,41 @@ class Client(AbstractAsyncContextManager["Client"]):
             started: time of the first attempt, on the clock of `scope`.
             on_retry: called before every retry.
         """
-        patience, failures, known = self._patience, list[NoAnswerError](), [first]
+        policy = self._policy
+        failures: list[NoAnswerError] = []
+        known = [first]
         backoff = wait_exponential(multiplier=_FIRST_WAIT_S, max=_LONGEST_WAIT_S)
-        loading_end = started + patience.loading_s
+        loading_end = started + policy.loading_s
         last_start = loading_end - _LONGEST_WAIT_S  # leaves time for a last attempt
 
         def is_loading(error: NoAnswerError) -> bool:
-            return error.is_loading and patience.loading_s > 0
+            return error.is_loading and policy.loading_s > 0
 
         def is_retried(error: BaseException) -> bool:
             if not (isinstance(error, NoAnswerError) and error.may_pass):
                 return False
             failures.append(error)
             if is_loading(error):
-                scope.deadline = min(current_time() + error.wait_s + patience.total_s, loading_end)
+                scope.deadline = min(current_time() + error.wait_s + policy.total_s, loading_end)
                 return current_time() < last_start
             counted = [failure for failure in failures if not is_loading(failure)]
             long_waits = [
-                failure.wait_s for failure in counted if failure.wait_s > patience.retry_after_s
+                failure.wait_s for failure in counted if failure.wait_s > policy.retry_after_s
             ]
-            retries, timeouts = (
-                len(counted) - len(long_waits),
-                sum(failure.is_late for failure in counted),
+            num_retries = len(counted) - len(long_waits)
+            num_timeouts = sum(failure.is_late for failure in counted)
+            return (
+                num_retries <= policy.retries
+                and num_timeouts <= policy.timeouts
+                and sum(long_waits) <= policy.longer_s
             )
-            is_over = (
-                retries > patience.retries
-                or timeouts > patience.timeouts
-                or sum(long_waits) > patience.longer_s
-            )
-            return not is_over
 
         def wait(state: RetryCallState) -> float:
-            wait_s = failures[-1].wait_s or backoff(state) * (1 - random.random() / 4)
-            return (
-                min(wait_s, max(0.0, last_start - current_time()))
-                if is_loading(failures[-1])
-                else wait_s
-            )
+            last = failures[-1]
+            wait_s = last.wait_s or backoff(state) * (1 - random.random() / 4)
+            if is_loading(last):
+                wait_s = min(wait_s, max(0.0, last_start - current_time()))
+            return wait_s
 
         async def attempt() -> Answer:
             if known:
@@ -371,18 +379,20 @@ class Client(AbstractAsyncContextManager["Client"]):
                 )
                 raise NoAnswerError(f"{cause}{hint}", may_pass=False) from None
             name = type(cause).__name__
-            message, is_late = f"{error} ({str(cause) or name})", name == "ReadTimeout"
+            message = f"{error} ({str(cause) or name})"
+            is_late = name == "ReadTimeout"
         except TimeoutError:  # the endpoint sent bytes, but no complete answer
-            message, is_late = "Request timed out.", True
-        late = f" No answer within {self._read_s:g} s" if is_late else ""
-        hint = (
-            f"; {TIMEOUT} sets the limit" if late and self._read_s == self.settings.timeout else ""
-        )
-        raise NoAnswerError(self._redactor.in_error(message) + late + hint, is_late=is_late)
+            message = "Request timed out."
+            is_late = True
+        message = self._redactor.in_error(message)
+        if is_late:
+            message += f" No answer within {self._read_s:g} s"
+            if self._read_s == self.settings.timeout:
+                message += f"; {TIMEOUT} sets the limit"
+        raise NoAnswerError(message, is_late=is_late)
 
     async def _send(self, prompt: Prompt) -> Judgement:
-        """Send one request with the prompt's schema, unless the endpoint's model is known to refuse
-        schemas.
+        """Send one request with the prompt's schema, unless the model is known to refuse schemas.
 
         After a refusal, repeat the request without the schema. If that succeeds, stop sending
         schemas to this model.
@@ -428,9 +438,13 @@ class Client(AbstractAsyncContextManager["Client"]):
         return replace(self.read(prompt, raw.text), seconds=raw.elapsed.total_seconds())
 
     async def _post(self, body: Mapping[str, Any]) -> Any:
-        if (
-            self.settings.azure_endpoint is not None
-        ):  # the library adds the deployment to the address
+        """Send a request; return the response.
+
+        Raises:
+            openai.OpenAIError: see the openai library.
+        """
+        if self.settings.azure_endpoint is not None:
+            # The library adds the deployment to the address.
             answer: Any = await self._client.post(
                 "/chat/completions", cast_to=object, body=body, options=_RAW
             )
@@ -443,46 +457,58 @@ class Client(AbstractAsyncContextManager["Client"]):
         try:
             response = await self._http.send(request)
         except Exception as error:  # all of them, like the library
-            is_timeout = "Timeout" in type(error).__name__
-            raise (openai.APITimeoutError if is_timeout else openai.APIConnectionError)(
-                request=request
-            ) from error
+            if "Timeout" in type(error).__name__:
+                raise openai.APITimeoutError(request=request) from error
+            raise openai.APIConnectionError(request=request) from error
         if not response.is_success:
-            content = _json_or_text(response.text)
-            detail = content.get("error", content) if isinstance(content, dict) else content
+            detail = _json_or_text(response.text)
+            if isinstance(detail, dict):
+                detail = detail.get("error", detail)
             raise openai.APIStatusError("", response=response, body=detail)
         return response
 
     def failure(self, error: openai.APIStatusError) -> EndpointError:
         """Convert a 3xx, 4xx or 5xx answer to one of our exceptions."""
-        status, headers = error.status_code, error.response.headers
+        status = error.status_code
+        headers = error.response.headers
         is_without_credit = is_out_of_credit(error.response.text)
-        message = f"HTTP {status}: {self.clean(_endpoint_message(error))}"
-        if error.response.has_redirect_location:
-            target = _HOST.match(headers["location"])
-            location = self._redactor.in_error(target[1] + target[2]) if target else "another path"
-            message = f"HTTP {status}: it redirects to {location}; redirects are not followed"
+        message = f"HTTP {status}: {self._detail(error)}"
         if status < 500 and (status not in _RETRIED_STATUSES or is_without_credit):
-            if any(_names(error, name) for name in LIMIT_NAMES):
-                message += f" (the limit is {self.settings.max_tokens} tokens, set by {MAX_TOKENS})"
-            elif parameters := [name for name in self.settings.parameters if _names(error, name)]:
-                message += f" ({PARAMETERS} can change or remove {', '.join(parameters)})"
-            is_request_error = status in _REQUEST_ERRORS and not is_without_credit
-            return (RefusedRequestError if is_request_error else EndpointError)(message)
+            message += self._setting_hint(error)
+            if status in _REQUEST_ERRORS and not is_without_credit:
+                return RefusedRequestError(message)
+            return EndpointError(message)
         wait_s = retry_after_s(headers) or 0.0
-        if wait_s > self._patience.retry_after_s:
-            message += (
-                f" (Retry-After: {f'{wait_s:.0f} s' if wait_s < _DAY_S else 'a day or more'})"
-            )
-        # OpenAI sends this header if a retry is useless.
-        may_pass = headers.get("x-should-retry") != "false"
+        if wait_s > self._policy.retry_after_s:
+            wait = f"{wait_s:.0f} s" if wait_s < _DAY_S else "a day or more"
+            message += f" (Retry-After: {wait})"
         return NoAnswerError(
             message,
             wait_s=wait_s,
             is_busy=status == 429,
             is_loading=status == 503,
-            may_pass=may_pass,
+            # OpenAI sends this header if a retry is useless.
+            may_pass=headers.get("x-should-retry") != "false",
         )
+
+    def _detail(self, error: openai.APIStatusError) -> str:
+        """Return the message of an answer, or the address that it redirects to."""
+        if not error.response.has_redirect_location:
+            return self.clean(_endpoint_message(error))
+        target = _HOST.match(error.response.headers["location"])
+        location = "another path"
+        if target:
+            location = self._redactor.in_error(target[1] + target[2])
+        return f"it redirects to {location}; redirects are not followed"
+
+    def _setting_hint(self, error: openai.APIStatusError) -> str:
+        """Return which setting a refusal is about; "" if it is about none."""
+        if any(_names(error, name) for name in LIMIT_NAMES):
+            return f" (the limit is {self.settings.max_tokens} tokens, set by {MAX_TOKENS})"
+        parameters = [name for name in self.settings.parameters if _names(error, name)]
+        if parameters:
+            return f" ({PARAMETERS} can change or remove {', '.join(parameters)})"
+        return ""
 
 
 def _json_or_text(text: str) -> Any:
@@ -493,20 +519,24 @@ def _json_or_text(text: str) -> Any:
 
 
 def _first_name(settings: JudgeSettings) -> str:
+    """Return the name of the token limit that an endpoint probably accepts."""
+    old_name, new_name = LIMIT_NAMES
     host = urlsplit(settings.where).hostname or ""
-    return LIMIT_NAMES[settings.azure_endpoint is None and f".{host}".endswith(".openai.com")]
+    is_openai = settings.azure_endpoint is None and f".{host}".endswith(".openai.com")
+    return new_name if is_openai else old_name
 
 
 def _names(error: openai.APIStatusError, parameter: str) -> bool:
     """Return whether a 400 or 422 answer mentions this parameter."""
-    return error.status_code in (400, 422) and bool(
-        re.search(rf"\b{parameter}\b", error.response.text)
-    )
+    if error.status_code not in (400, 422):
+        return False
+    return re.search(rf"\b{parameter}\b", error.response.text) is not None
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return the wait in seconds from ``retry-after-ms`` or ``Retry-After`` (a number or a date);
-    None without one.
+    """Return the wait in seconds that an answer asks for; None without one.
+
+    It is in ``retry-after-ms`` or in ``Retry-After`` (a number or a date).
     """
     for name, factor in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
@@ -522,17 +552,15 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 
 def _endpoint_message(error: openai.APIStatusError) -> str:
-    r"""Return the endpoint's message, in the format of OpenAI or of FastAPI servers; otherwise the
-    whole body.
+    r"""Return the endpoint's message, in the format of OpenAI or of FastAPI servers.
 
-    A JSON body is rewritten without escapes like ``\u0041``, because they could hide a key from
-    redaction.
+    In other formats, it is the whole body. A JSON body is rewritten without escapes like
+    ``\u0041``, because they could hide a key from redaction.
     """
     body = error.body
     if isinstance(body, dict):
-        body = next(
-            (body[name] for name in ("message", "detail") if isinstance(body.get(name), str)), None
-        )
+        texts = [body[name] for name in ("message", "detail") if isinstance(body.get(name), str)]
+        body = texts[0] if texts else None
     if body and isinstance(body, str):
         return body
     try:
@@ -567,10 +595,10 @@ class Redactor:
         )
 
     def _unescaped(self, text: str) -> str:
-        r"""Replace secrets of 8 characters or more hidden by JSON escapes, such as ``\u0073k-...``
-        and ``a\/b``.
-        """
-        return self._escaped.sub(_REPLACEMENT, text) if "\\" in text else text
+        r"""Replace long secrets hidden by JSON escapes, such as ``\u0073k-...`` and ``a\/b``."""
+        if "\\" not in text:
+            return text
+        return self._escaped.sub(_REPLACEMENT, text)
 
 
 def _with_escapes(secret: str) -> str:
@@ -612,11 +640,14 @@ def secrets_in(key: str, headers: Mapping[str, str]) -> tuple[list[str], list[st
     """
     secrets = [] if key == NO_KEY else [key, f"Bearer {key}"]
     for name, value in headers.items():
-        plain = name.lower()
-        if not (
-            plain in _OPEN_HEADERS or plain.startswith("x-stainless") or value == f"Bearer {NO_KEY}"
-        ):
-            secrets += [value, value.partition(" ")[2] if plain.endswith("authorization") else ""]
+        plain_name = name.lower()
+        is_open = plain_name in _OPEN_HEADERS or plain_name.startswith("x-stainless")
+        if is_open or value == f"Bearer {NO_KEY}":
+            continue
+        secrets.append(value)
+        if plain_name.endswith("authorization"):
+            _, _, without_scheme = value.partition(" ")
+            secrets.append(without_scheme)
     users = []
     for url in getproxies().values():
         user_info = url.rpartition("@")[0].rpartition("//")[2]

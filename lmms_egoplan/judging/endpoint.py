@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 _JUDGE_VARIABLES = (
     "Check LMMS_EGOPLAN_JUDGE_MODEL, LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY "
-    "(or the "
-    "harness's variables that replace them)"
+    "(or the harness's variables that replace them)"
 )
 
 
@@ -41,7 +40,13 @@ JUDGING = RetryPolicy(retries=12, read_s=math.inf, retry_after_s=120.0, longer_s
 # The user waits for the probe. It reports an unknown host after about 2 s, and dropped connections
 # after 30 s.
 PROBING = RetryPolicy(
-    2, read_s=60.0, retry_after_s=5.0, longer_s=0.0, timeouts=0, total_s=60.0, loading_s=300.0
+    retries=2,
+    read_s=60.0,
+    retry_after_s=5.0,
+    longer_s=0.0,
+    timeouts=0,
+    total_s=60.0,
+    loading_s=300.0,
 )
 
 
@@ -55,7 +60,8 @@ class EndpointError(Exception):
 
     def __init__(self, message: str, what: str = "refuses", remedy: str = _JUDGE_VARIABLES) -> None:
         super().__init__(message)
-        self.what, self.remedy = what, remedy
+        self.what = what
+        self.remedy = remedy
 
 
 class RefusedRequestError(EndpointError):
@@ -84,5 +90,8 @@ class NoAnswerError(EndpointError):
         may_pass: bool = True,
     ) -> None:
         super().__init__(message, "does not answer")
-        self.wait_s, self.is_late, self.is_busy = wait_s, is_late, is_busy
-        self.is_loading, self.may_pass = is_loading, may_pass
+        self.wait_s = wait_s
+        self.is_late = is_late
+        self.is_busy = is_busy
+        self.is_loading = is_loading
+        self.may_pass = may_pass

@@ -1,6 +1,4 @@
-"""Define protocols, requests and judgements, and a demo judge that compares words without an
-endpoint.
-"""
+"""Define protocols, requests and judgements, and a demo judge that compares words."""
 
 import re
 from collections import Counter
@@ -118,25 +116,36 @@ def version_under(protocol: str | None, version: Any, preset: str = "") -> Any:
         preset: Name of the preset of the prompts and the decoding; "" for the one in `version`, if
             it has one.
 
-    >>> version_under("authors", 1.3), version_under("paper", "1.3-lmms-eval-0.7.3"), version_under("paper", 1.3)
-    ('1.3-authors', '1.3', 1.3)
+    >>> version_under("authors", 1.3), version_under("paper", 1.3)
+    ('1.3-authors', 1.3)
+    >>> version_under("paper", "1.3-lmms-eval-0.7.3")
+    '1.3'
     >>> version_under("authors", 1.3, "official"), version_under("paper", "1.3-authors+official")
     ('1.3-authors+official', '1.3+official')
     """
-    base, preset = base_version(version), preset or str(version).partition("+")[2]
-    end = ("" if protocol in (None, DEFAULT_PROTOCOL) else f"-{protocol}") + (
-        f"+{preset}" if preset else ""
-    )
-    return base if base is None or not end else f"{base}{end}"
+    base = base_version(version)
+    preset = preset or str(version).partition("+")[2]
+    suffix = ""
+    if protocol not in (None, DEFAULT_PROTOCOL):
+        suffix += f"-{protocol}"
+    if preset:
+        suffix += f"+{preset}"
+    if base is None or not suffix:
+        return base
+    return f"{base}{suffix}"
 
 
 def base_version(version: Any) -> Any:
     """Return the version of a task without the names of a judge's protocol and of a preset.
 
-    >>> base_version("1.4-authors+official"), base_version("1.4+official"), base_version("1.4"), base_version(1.4)
-    ('1.4', '1.4', '1.4', 1.4)
+    >>> base_version("1.4-authors+official"), base_version("1.4+official")
+    ('1.4', '1.4')
+    >>> base_version("1.4"), base_version(1.4)
+    ('1.4', 1.4)
     """
-    return re.split("[-+]", version, maxsplit=1)[0] if isinstance(version, str) else version
+    if isinstance(version, str):
+        return re.split("[-+]", version, maxsplit=1)[0]
+    return version
 
 
 @dataclass(frozen=True)
@@ -189,12 +198,12 @@ def judge_by_words(request: JudgeRequest, best: float) -> Judgement:
         A judgement by ``"demo"``: `best` for the same words in the same order, half of it for any
         common word, else 0.
     """
-    answer, reference = (
-        _WORD.findall(text.casefold()) for text in (request.answer, request.reference)
-    )
+    answer = _WORD.findall(request.answer.casefold())
+    reference = _WORD.findall(request.reference.casefold())
     common = (Counter(answer) & Counter(reference)).total()
     if answer == reference:
-        rating, verdict = best, "the words are those of the reference"
+        rating = best
+        verdict = "the words are those of the reference"
     else:
         rating = best / 2 if common else 0.0
         verdict = f"{common} of {len(answer)} words are among the reference's {len(reference)}"

@@ -5,7 +5,8 @@ import asyncio
 from lmms_egoplan.judging.endpoint import EndpointError
 
 # Variables for runs of a harness, with the same meaning as the options of commands.
-MAX_REQUESTS, MAX_COST = "LMMS_EGOPLAN_JUDGE_MAX_REQUESTS", "LMMS_EGOPLAN_JUDGE_MAX_COST"
+MAX_REQUESTS = "LMMS_EGOPLAN_JUDGE_MAX_REQUESTS"
+MAX_COST = "LMMS_EGOPLAN_JUDGE_MAX_COST"
 PRICES = "LMMS_EGOPLAN_JUDGE_PRICES"
 # Seconds between checks whether another request fits into the limit on the cost.
 _TICK_S = 0.05
@@ -35,8 +36,10 @@ class Limits:
     """
 
     def __init__(self, max_requests: int | None, max_cost: float | None) -> None:
-        self.requests, self.cost = 0, 0.0
-        self._max_requests, self._max_cost = max_requests, max_cost
+        self.requests = 0
+        self.cost = 0.0
+        self._max_requests = max_requests
+        self._max_cost = max_cost
         self._highest: float | None = None
         self._bounds = 0.0  # of the requests in flight
         self._in_flight = 0
@@ -54,16 +57,18 @@ class Limits:
         """
         while True:
             self._check_requests()
-            is_known = waits and self._highest is not None
-            expected = (self._highest or 0.0) if is_known else bound
-            in_flight = self._in_flight * expected if is_known else self._bounds
+            if waits and self._highest is not None:
+                expected = self._highest
+                in_flight = self._in_flight * expected
+            else:
+                expected = bound
+                in_flight = self._bounds
             if self._max_cost is None or self.cost + in_flight + expected <= self._max_cost:
                 break
             if not (waits and self._in_flight):
                 raise LimitError(
                     f"{self.cost:.4g} of {self._max_cost:g} is spent, and another request may "
-                    f"cost {expected:.2g} "
-                    f"(--max-cost or {MAX_COST})"
+                    f"cost {expected:.2g} (--max-cost or {MAX_COST})"
                 )
             await asyncio.sleep(_TICK_S)
         self.requests += 1
@@ -89,8 +94,7 @@ class Limits:
             if self._max_cost is not None:
                 raise LimitError(
                     f"it reports no numbers of tokens, so --max-cost ({MAX_COST}) cannot be "
-                    "observed; use "
-                    f"--max-requests ({MAX_REQUESTS})"
+                    f"observed; use --max-requests ({MAX_REQUESTS})"
                 )
             return
         self.cost += cost

@@ -67,10 +67,12 @@ NO_KEY = "none"
 # model has 128,000, and reads images.
 DEFAULT_MODEL = "gpt-4o-2024-11-20"
 
-HOW_TO_SET = """\
-export LMMS_EGOPLAN_JUDGE_BASE_URL=https://api.openai.com/v1
-export LMMS_EGOPLAN_JUDGE_API_KEY=...
-export LMMS_EGOPLAN_JUDGE_MODEL=gpt-4o-2024-11-20   # replaces the default judge of every benchmark"""
+HOW_TO_SET = (
+    "export LMMS_EGOPLAN_JUDGE_BASE_URL=https://api.openai.com/v1\n"
+    "export LMMS_EGOPLAN_JUDGE_API_KEY=...\n"
+    "export LMMS_EGOPLAN_JUDGE_MODEL=gpt-4o-2024-11-20   "
+    "# replaces the default judge of every benchmark"
+)
 
 
 @dataclass(frozen=True)
@@ -121,14 +123,16 @@ class JudgeSettings:
         return self.azure_endpoint or self.base_url or "https://api.openai.com/v1"
 
     def name(self, model: str) -> str:
-        """Return the name of a model that replied, with the protocol and all parameters that differ
-        from the default.
+        """Return the name of a model that replied, with its special settings.
+
+        These are the protocol and all parameters that differ from the default.
 
         >>> JudgeSettings("o3", parameters={"reasoning_effort": "high"}).name("o3-2025-04-16")
         'o3-2025-04-16 (reasoning_effort="high", temperature=null)'
         """
         sent = {**dict.fromkeys(DEFAULT_PARAMETERS), **self.parameters}
-        sent |= {"protocol": self.protocol} if self.protocol not in ("", DEFAULT_PROTOCOL) else {}
+        if self.protocol not in ("", DEFAULT_PROTOCOL):
+            sent["protocol"] = self.protocol
         changed = [
             f"{name}={json.dumps(sent[name])}"
             for name in sorted(sent)
@@ -137,28 +141,24 @@ class JudgeSettings:
         return f"{model} ({', '.join(changed)})" if changed else model
 
     def shared_by(self, processes: int) -> "JudgeSettings":
-        """Return the same judge with the concurrency divided by the number of processes, at least
-        1.
-        """
+        """Return the same judge with the concurrency divided by the number of processes."""
         return replace(self, concurrency=max(1, self.concurrency // processes))
 
     def under(self, protocol: JudgeProtocol) -> "JudgeSettings":
-        """Return the same judge under a protocol, with its parameters and token limit unless the
-        environment sets them.
+        """Return the same judge under a protocol.
+
+        Its parameters and token limit apply unless the environment sets them.
 
         Raises:
             LmmsEgoplanError: see `judge_settings`.
         """
         parameters = {**self.parameters, **protocol.parameters}
-        limits = {
-            "parameters": parameters,
-            "max_tokens": protocol.max_tokens or self.max_tokens,
-            **_limits(parameters),
-        }
+        set_limits = _limits(parameters)
         return replace(
             self,
             protocol=protocol.name,
-            **{name: limits[name] for name in ("parameters", "max_tokens")},
+            parameters=set_limits.get("parameters", parameters),
+            max_tokens=set_limits.get("max_tokens", protocol.max_tokens or self.max_tokens),
         )
 
 
@@ -214,17 +214,15 @@ def judge_settings(default_model: str, asking: LlmUsage | None = None) -> JudgeS
             settings for Azure are incomplete.
     """
     model = _first(_MODEL) or default_model
-    limits = {
-        "asking": asking or _asking(*(_first((name,)) for name in (PRICES, MAX_REQUESTS, MAX_COST)))
-    } | _limits()
+    if asking is None:
+        asking = _asking(_first((PRICES,)), _first((MAX_REQUESTS,)), _first((MAX_COST,)))
+    limits = {"asking": asking, **_limits()}
     if model == DEMO:
         return JudgeSettings(DEMO, **limits)
-    is_azure = os.environ.get("API_TYPE", "").strip().lower() == "azure" and not _first(
-        _BASE_URL[:1]
-    )
-    url, key = (
-        (_url(_AZURE_ENDPOINT), _key(_AZURE_KEY)) if is_azure else (_url(_BASE_URL), _key(_API_KEY))
-    )
+    api_type = os.environ.get("API_TYPE", "").strip().lower()
+    is_azure = api_type == "azure" and not _first(_BASE_URL[:1])
+    url = _url(_AZURE_ENDPOINT if is_azure else _BASE_URL)
+    key = _key(_AZURE_KEY if is_azure else _API_KEY)
     if url is None and key is None:
         return None
     if is_azure:
@@ -303,19 +301,24 @@ def server_settings(base_url: str, model: str) -> JudgeSettings:
 
 
 def set_model() -> tuple[str, str]:
-    """Return the environment variable that sets the judge's model, and its value; empty strings if
-    none is set.
+    """Return the environment variable that sets the judge's model, and its value.
+
+    Returns empty strings if none is set.
     """
     return _named(_MODEL)
 
 
 def _named(names: tuple[str, ...]) -> tuple[str, str]:
     """Return name and value of the first variable that is set; empty strings if none is."""
-    values = ((name, os.environ.get(name, "").strip()) for name in names)
-    return next(((name, value) for name, value in values if value), ("", ""))
+    for name in names:
+        value = os.environ.get(name, "").strip()
+        if value:
+            return (name, value)
+    return ("", "")
 
 
 def _first(names: tuple[str, ...]) -> str:
+    """Return the value of the first variable that is set; "" if none is."""
     return _named(names)[1]
 
 
@@ -339,8 +342,7 @@ def _address(name: str, value: str) -> str:
     if not good or "@" in url.netloc or url.query or url.fragment:
         raise LmmsEgoplanError(
             f"{name} must be an address like http://127.0.0.1:8000/v1: http or https, without "
-            "user and query. Set "
-            "a key in its own variable"
+            "user and query. Set a key in its own variable"
         )
     return value.rstrip("/").removesuffix("/chat/completions")
 
@@ -361,8 +363,7 @@ def _warn_of_borrowed_key(host: str) -> None:
     if not (is_loopback or host.endswith(".openai.com")):
         logger.warning(
             f"{_API_KEY[1]} is sent to {host} (from {_BASE_URL[0]}), because {_API_KEY[0]} is not "
-            "set. Set it "
-            "to this endpoint's key, or to any word if it needs none"
+            "set. Set it to this endpoint's key, or to any word if it needs none"
         )
 
 
@@ -373,42 +374,46 @@ def _limits(defaults: Mapping[str, Any] = DEFAULT_PARAMETERS) -> dict[str, Any]:
         defaults: parameters that those of the environment are added to.
     """
     limits: dict[str, Any] = {}
-    for setting, (name, highest) in _NUMBERS.items():
-        if text := _first((name,)):
-            limits[setting] = _number(name, text, highest)
-    if text := _first((PARAMETERS,)):
+    for setting, (variable, highest) in _NUMBERS.items():
+        number = _first((variable,))
+        if number:
+            limits[setting] = _number(variable, number, highest)
+    text = _first((PARAMETERS,))
+    if text:
         parameters = _parameters(text)
         for name in LIMIT_NAMES:
             if name in parameters:
-                number = _number(
-                    f"{PARAMETERS}: {name}",
-                    json.dumps(parameters.pop(name)),
-                    _NUMBERS["max_tokens"][1],
-                )
-                if (
-                    limits.setdefault("max_tokens", number) != number
-                    or limits.setdefault("limit_name", name) != name
-                ):
-                    raise LmmsEgoplanError(
-                        f"{PARAMETERS} sets {name} to {number}, but another limit is set; unset one"
-                    )
+                _set_token_limit(limits, name, parameters.pop(name))
         merged = {**defaults, **parameters}
         limits["parameters"] = {name: value for name, value in merged.items() if value is not None}
     return limits
+
+
+def _set_token_limit(limits: dict[str, Any], name: str, value: Any) -> None:
+    """Set the token limit that the parameters contain under one of its names.
+
+    Raises:
+        LmmsEgoplanError: another limit is set.
+    """
+    number = _number(f"{PARAMETERS}: {name}", json.dumps(value), _NUMBERS["max_tokens"][1])
+    same_number = limits.setdefault("max_tokens", number) == number
+    if not same_number or limits.setdefault("limit_name", name) != name:
+        raise LmmsEgoplanError(
+            f"{PARAMETERS} sets {name} to {number}, but another limit is set; unset one"
+        )
 
 
 @functools.cache
 def _asking(prices: str, requests: str, cost: str) -> LlmUsage:
     """Return the limits that all tasks of this process share: its part of those of the run."""
     processes = num_processes()
-    max_requests = (
-        _number(MAX_REQUESTS, requests, _MOST_REQUESTS) // processes if requests else None
-    )
+    max_requests = None
+    if requests:
+        max_requests = _number(MAX_REQUESTS, requests, _MOST_REQUESTS) // processes
     if max_requests is not None and max_requests < 2:
         raise LmmsEgoplanError(
             f"{MAX_REQUESTS} is {requests}; set at least {2 * processes}: 2 for each process "
-            f"({processes}), since one "
-            "is the test request"
+            f"({processes}), since one is the test request"
         )
     try:
         max_cost = float(cost) / processes if cost else None
@@ -427,7 +432,8 @@ def _parameters(text: str) -> dict[str, Any]:
     values = parse_record(PARAMETERS, text, how)
     if not isinstance(values, dict) or "" in values:
         raise LmmsEgoplanError(f"{PARAMETERS} is not a JSON object with nonempty names; {how}")
-    if fixed := sorted(_FIXED & values.keys()):
+    fixed = sorted(_FIXED & values.keys())
+    if fixed:
         raise LmmsEgoplanError(f"{PARAMETERS}: remove {', '.join(fixed)}, which cannot be set")
     try:
         json.dumps(values, allow_nan=False)
