@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lmms_egoplan.judging.judgement import Prompt
@@ -50,7 +50,7 @@ class ReplyTokens:
 
     @property
     def is_known(self) -> bool:
-        """Whether both numbers are known."""
+        """True if both numbers are known."""
         return self.prompt is not None and self.reply is not None
 
     @classmethod
@@ -169,16 +169,19 @@ def total_step(steps: Sequence[Step]) -> Step:
 
 def cost_lines(
     steps: Sequence[Step], prices: PriceList | None, *, is_estimate: bool, batch: bool
-) -> list[str]:
-    """Describe the requests and tokens of steps, and their price if there is a file of prices.
+) -> Iterator[str]:
+    """Yield lines about the requests and tokens of steps, and about their price.
+
+    The price comes last, if there is a file of prices.
 
     Raises:
-        LmmsEgoplanError: the price file lacks a model.
+        LmmsEgoplanError: the price file lacks a model. All other lines are yielded before.
     """
     total = total_step(steps)
-    lines = [f"{step.title}: {step.describe(is_estimate=is_estimate)}" for step in (*steps, total)]
+    for step in (*steps, total):
+        yield f"{step.title}: {step.describe(is_estimate=is_estimate)}"
     if is_estimate:
-        lines.append(
+        yield (
             "Cached replies are not counted, nor second requests after an unusable reply. Prompt "
             f"tokens are approximate; an image counts as {IMAGE_TOKENS}. Expected reply tokens: "
             "the mean of stored replies of the same endpoint and model to prompts that begin "
@@ -186,13 +189,12 @@ def cost_lines(
         )
     if prices is not None:
         price = _price(steps, total, prices, is_estimate=is_estimate)
-        price = f"Price: {price}, by {prices.file}"
+        line = f"Price: {price}, by {prices.file}"
         if batch:
-            price += " (half as much as live)"
+            line += " (half as much as live)"
         if total.unknown:
-            price += f", without {total.unknown}"
-        lines.append(price)
-    return lines
+            line += f", without {total.unknown}"
+        yield line
 
 
 def _price(steps: Sequence[Step], total: Step, prices: PriceList, *, is_estimate: bool) -> str:
