@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from benchmarks.egoplan.synthetic import egoplan_docs
 from lmms_egoplan.benchmarks.egoplan.presets import rotated
-from lmms_egoplan.sensitivity.conditions import PromptVariant, Condition
+from lmms_egoplan.sensitivity.conditions import Condition, PromptVariant
 
 LETTERS = "ABCD"
 OFFICIAL = PromptVariant("official", "official", "official", "official")
