@@ -98,7 +98,7 @@ def test_rejected_replies_are_kept_until_they_are_retried():
         asking = LlmUsage(retry_rejected=True, is_estimate=True)
         settings = JudgeSettings("model", server.url, KEY, 4, asking=asking)
         ask_json("step", {name: name for name in names}, settings, "things")
-        assert (len(server.prompts), sum(step[1] for step in asking.steps)) == (before, 6)
+        assert (len(server.prompts), sum(step.requests for step in asking.steps)) == (before, 6)
         results = ask(server, names, retry_rejected=True)
         assert [name for name, value in results.items() if value == VALUE] == [
             "prose",
