@@ -158,7 +158,7 @@ def run(
     )
     if sum(option is not None for option in (limit, questions, target_width)) > 1:
         problems.append("--limit, --questions, --target-width: use only one of them")
-    _collected(problems, Asking, prices=prices, max_cost=max_cost)
+    _collected(problems, LlmUsage, prices=prices, max_cost=max_cost)
     problems += find_problems(plan)
     if problems:
         raise LmmsEgoplanError("\n".join(dict.fromkeys(problems)))
@@ -188,7 +188,7 @@ def run(
         guarded_report(
             runs=results, out=plan.out / "report", name=None, similarity=None, form="text"
         )
-        Asking(prices=prices, steps=used_steps(plan, task_runs, estimates)).print_cost()
+        LlmUsage(prices=prices, steps=used_steps(plan, task_runs, estimates)).print_cost()
 
 
 def _judge_limits(

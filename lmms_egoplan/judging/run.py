@@ -25,7 +25,7 @@ from lmms_egoplan.judging.progress import JUDGING_WORDS, WRITING_WORDS, Progress
 from lmms_egoplan.judging.reading import UNCLEAR, ReplyReader
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.judging.usage import FIRST_REPLIES, ReplyTokens, Step, Verdicts
-from lmms_egoplan.text import written_text
+from lmms_egoplan.text import strip_controls
 
 if TYPE_CHECKING:
     from lmms_egoplan.judging.batches import Batches
@@ -478,7 +478,7 @@ def _excerpt(judgement: Judgement) -> str:
     """Return the beginning and the end of a reply in quotation marks; its error without a text."""
     if judgement.reply is None:
         return judgement.error or ""
-    line = written_text(judgement.reply)
+    line = strip_controls(judgement.reply)
     if len(line) > 2 * _SHOWN:
         line = f"{line[:_SHOWN]} [...] {line[-_SHOWN:]}"
     return repr(line)

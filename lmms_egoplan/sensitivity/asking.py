@@ -87,7 +87,7 @@ class ReplyStore:
         self._plan = plan
         self._is_check = is_check
         self._presets = load_prompts(benchmark)
-        self._visuals = Visuals(benchmark)
+        self._visuals = FrameReader(benchmark)
         self._media: dict[FrameSet, VisualInput] = {}
         self._num_decoded = 0
         self._settings = {

@@ -91,7 +91,7 @@ def sensitivity(
     with ExitStack() as stack:
         if not check:
             stack.enter_context(claimed_folder(out, _NAME))
-            stack.enter_context(only_process(out, "asks a model"))
+            stack.enter_context(lock_folder(out, "asks a model"))
         store = ReplyStore(plan, benchmark, questions, is_check=check)
         store.ask({condition.asked for condition in chosen})
         if not check:

@@ -8,7 +8,7 @@ import typer
 from lmms_egoplan.benchmarks.egoplan.commands import EpicVideoInfo
 from lmms_egoplan.construction.egoplan.build import EVALUATION, Narrations, Source, write
 from lmms_egoplan.construction.egoplan.build import build as build_questions
-from lmms_egoplan.judging.asking import Asking, EstimateOnly, MaxCost, MaxRequests, Prices, Retry
+from lmms_egoplan.judging.asking import EstimateOnly, LlmUsage, MaxCost, MaxRequests, Prices, Retry
 
 
 def build(
@@ -102,7 +102,9 @@ def build(
     - EPIC-KITCHENS-100's narrations: https://github.com/epic-kitchens/epic-kitchens-100-annotations
     - Ego4D's narrations: https://ego4d-data.org
     """
-    asking = Asking(retry_rejected, estimate, prices, max_requests=max_requests, max_cost=max_cost)
+    asking = LlmUsage(
+        retry_rejected, estimate, prices, max_requests=max_requests, max_cost=max_cost
+    )
     file = Narrations(narrations, source, mean_gap, epic_video_info)
     kinds = drop.replace(",", " ").split()
     built = build_questions(
