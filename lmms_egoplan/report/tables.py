@@ -1,4 +1,4 @@
-"""Tables and their columns, texts in YAML files, and formatting as text, CSV, Markdown and LaTeX."""
+"""Tables and their columns, and formatting as text, CSV, Markdown and LaTeX."""
 
 import math
 import re
@@ -30,16 +30,43 @@ _LATEX_OWN = r"$\triangleright$ "
 _LATEX_MARKS = {"best": r"\textbf{{{}}}", "second": r"\underline{{{}}}", None: "{}"}
 # Without braces, a row that begins with "[" or "*" would be an argument of the previous line's end.
 # A zero character separates hyphens, which LaTeX would join.
-_LATEX = {ord(sign): f"\\{sign}" for sign in "&%$#_{}"} | {
-    ord(sign): text
-    for sign, text in {
-        "\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "`": r"\textasciigrave{}",
-        "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': "''", "[": "{[}", "]": "{]}", "*": "{*}",
-        "\u2212": "$-$", "\u00b1": r"$\pm$", "\u00d7": r"$\times$", "\u2264": r"$\leq$", "\u2265": r"$\geq$",
-        "\u2192": r"$\rightarrow$", "\u00b7": r"$\cdot$", "\u00b0": r"$^\circ$", "\u2026": r"\ldots{}",
-        "\0": "{}", "\u2013": "--", "\u2014": "---", "\u00a0": "~", "\u202f": r"\,", "\u2009": r"\,",
-    }.items()
-}  # fmt: skip
+_LATEX = str.maketrans(
+    {
+        "&": r"\&",
+        "%": r"\%",
+        "$": r"\$",
+        "#": r"\#",
+        "_": r"\_",
+        "{": r"\{",
+        "}": r"\}",
+        "\\": r"\textbackslash{}",
+        "^": r"\textasciicircum{}",
+        "~": r"\textasciitilde{}",
+        "`": r"\textasciigrave{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        '"': "''",
+        "[": "{[}",
+        "]": "{]}",
+        "*": "{*}",
+        "\u2212": "$-$",
+        "\u00b1": r"$\pm$",
+        "\u00d7": r"$\times$",
+        "\u2264": r"$\leq$",
+        "\u2265": r"$\geq$",
+        "\u2192": r"$\rightarrow$",
+        "\u00b7": r"$\cdot$",
+        "\u00b0": r"$^\circ$",
+        "\u2026": r"\ldots{}",
+        "\0": "{}",
+        "\u2013": "--",
+        "\u2014": "---",
+        "\u00a0": "~",
+        "\u202f": r"\,",
+        "\u2009": r"\,",
+    }
+)
 
 
 def known(value: Value) -> Value:
@@ -51,13 +78,14 @@ def known(value: Value) -> Value:
 class Column:
     """A column of a table.
 
-    key: name in the CSV file.
-    title: heading.
-    decimals: number of decimals; None for texts and counts.
-    higher_is_better: true or false to mark the best and second best value; None if no value is
-    better than another.
-    end_of: for an end of a 95 % interval, the key of the column with the value; "" for other
-        columns. The low end comes first. A page prints both ends below the value.
+    Attributes:
+        key: name in the CSV file.
+        title: heading.
+        decimals: number of decimals; None for texts and counts.
+        higher_is_better: true or false to mark the best and second best value; None if no value is
+            better than another.
+        end_of: for an end of a 95 % interval, the key of the column with the value; "" for other
+            columns. The low end comes first. A page prints both ends below the value.
     """
 
     key: str
@@ -67,15 +95,34 @@ class Column:
     end_of: str = ""
 
 
+def interval_columns(
+    of: str, decimals: int | None = None, *, label: str = "", prefix: str = ""
+) -> tuple[Column, Column]:
+    """Make the columns for the ends of the 95 % intervals of another column's values.
+
+    Args:
+        of: key of the column with the values.
+        decimals: number of decimals.
+        label: text after "Low" and "High" in the headings; "" for none.
+        prefix: start of the columns' keys, before ``low`` and ``high``.
+    """
+    end = f" {label}" if label else ""
+    return (
+        Column(f"{prefix}low", f"Low{end}", decimals, end_of=of),
+        Column(f"{prefix}high", f"High{end}", decimals, end_of=of),
+    )
+
+
 @dataclass(frozen=True)
 class Row:
     """A row of a table.
 
-    values: one value per column; None for missing values, which are never printed as numbers.
-    is_own: true for reported runs, false for a paper's rows.
-    why: reason why the row is not comparable with other rows; "" if it is. Rows that are not
-        comparable are never marked best or second best, and are in a separate table
-        (`Table.parted`).
+    Attributes:
+        values: one value per column; None for missing values, which are never printed as numbers.
+        is_own: true for reported runs, false for a paper's rows.
+        why: reason why the row is not comparable with other rows; "" if it is. Rows that are not
+            comparable are never marked best or second best, and are in a separate table
+            (`Table.parted`).
     """
 
     values: tuple[Value, ...]
@@ -88,11 +135,15 @@ class Row:
 class Table:
     """A table.
 
-    key: stem of its files, unique in the report.
-    source: source of the numbers: paper and table, or the runs.
-    notes: remarks for comparing the rows.
-    role: position in the section. ``published`` has a paper's rows, ``pairs`` compares runs,
-        ``scores`` has other scores of runs.
+    Attributes:
+        key: stem of its files, unique in the report.
+        title: title above the table.
+        columns: the columns.
+        rows: the rows, with one value per column.
+        source: source of the numbers: paper and table, or the runs.
+        notes: remarks for comparing the rows.
+        role: position in the section. ``published`` has a paper's rows, ``pairs`` compares runs,
+            ``scores`` has other scores of runs.
     """
 
     key: str
@@ -113,81 +164,77 @@ class Table:
         incomparable = [row for row in self.rows if row.why]
         if not incomparable:
             return [self]
-        comparable = replace(self, rows=tuple(row for row in self.rows if not row.why))
-        filled = [
-            index
-            for index, column in enumerate(self.columns)
-            if column.key != WOULD_RANK
-            and any(row.values[index] is not None for row in incomparable)
-        ]
-        columns = (*(self.columns[index] for index in filled), Column("why", "Not comparable"))
-        rows = tuple(
-            Row((*(row.values[index] for index in filled), row.why), is_own=row.is_own)
-            for row in incomparable
-        )
+        comparable = [row for row in self.rows if not row.why]
+        return [replace(self, rows=tuple(comparable)), self._not_comparable(incomparable)]
+
+    def _not_comparable(self, rows: Sequence[Row]) -> "Table":
+        """Make a table of rows that are not comparable, with the columns that they fill."""
+        filled = []
+        for index, column in enumerate(self.columns):
+            is_filled = any(row.values[index] is not None for row in rows)
+            if is_filled and column.key != WOULD_RANK:
+                filled.append(index)
+        columns = [replace(self.columns[index], higher_is_better=None) for index in filled]
+        rows_with_reason = []
+        for row in rows:
+            values = [row.values[index] for index in filled]
+            rows_with_reason.append(Row((*values, row.why), is_own=row.is_own))
         is_acronym = self.title[:2].isupper()
-        title = (
-            "Not comparable: "
-            f"{self.title if is_acronym else self.title[0].lower() + self.title[1:]}"
+        title = self.title if is_acronym else self.title[0].lower() + self.title[1:]
+        return Table(
+            f"{self.key}_apart",
+            f"Not comparable: {title}",
+            (*columns, Column("why", "Not comparable")),
+            tuple(rows_with_reason),
+            "the runs",
+            (APART_NOTE,),
         )
-        unmarked = [replace(column, higher_is_better=None) for column in columns]
-        return [
-            comparable,
-            Table(f"{self.key}_apart", title, tuple(unmarked), rows, "the runs", (APART_NOTE,)),
-        ]
 
     def intervals(self) -> dict[int, tuple[int, int]]:
-        """Return the index of each column with an interval, and the indices of the columns with its
-        ends.
-        """
+        """Return the indices of the ends of each interval, by the index of the value's column."""
         keys = [column.key for column in self.columns]
         ends: dict[str, list[int]] = {}
         for index, column in enumerate(self.columns):
             if column.end_of in keys:
                 ends.setdefault(column.end_of, []).append(index)
-        return {
-            keys.index(key): (indices[0], indices[1])
-            for key, indices in ends.items()
-            if len(indices) == 2
-        }
+        intervals = {}
+        for key, indices in ends.items():
+            if len(indices) == 2:
+                low, high = indices
+                intervals[keys.index(key)] = (low, high)
+        return intervals
 
     def numbers(self) -> list[bool]:
         """Return true for each column with numbers."""
-        return [
-            column.decimals is not None
-            or any(isinstance(row.values[index], (int, float)) for row in self.rows)
-            for index, column in enumerate(self.columns)
-        ]
+        numbers = []
+        for index, column in enumerate(self.columns):
+            has_number = any(isinstance(row.values[index], (int, float)) for row in self.rows)
+            numbers.append(has_number or column.decimals is not None)
+        return numbers
 
     def marks(self) -> dict[tuple[int, int], Literal["best", "second"]]:
         """Mark the best and second best value of each column, by (row, column).
 
-        Equal values share a mark.
-
-        Values are rounded to the column's decimals. Only comparable rows count. A column with a
-        single value has no marks.
+        Equal values share a mark. Values are rounded to the column's decimals. Only comparable rows
+        count. A column with a single value has no marks.
         """
         marks: dict[tuple[int, int], Literal["best", "second"]] = {}
         for position, column in enumerate(self.columns):
             if column.higher_is_better is None:
                 continue
-            printed = {
-                index: round(float(value), column.decimals or 0)
-                for index, row in enumerate(self.rows)
-                if not row.why and isinstance(value := row.values[position], (int, float))
-            }
-            order = sorted(set(printed.values()), reverse=column.higher_is_better)
-            if len(printed) > 1:
-                marks |= {
-                    (index, position): "best"
-                    for index, value in printed.items()
-                    if value == order[0]
-                }
-                marks |= {
-                    (index, position): "second"
-                    for index, value in printed.items()
-                    if value in order[1:2]
-                }
+            printed: dict[int, float] = {}
+            for index, row in enumerate(self.rows):
+                value = row.values[position]
+                if not row.why and isinstance(value, (int, float)):
+                    printed[index] = round(float(value), column.decimals or 0)
+            if len(printed) < 2:
+                continue
+            best, *others = sorted(set(printed.values()), reverse=column.higher_is_better)
+            for index, score in printed.items():
+                if score == best:
+                    marks[index, position] = "best"
+                elif score in others[:1]:
+                    marks[index, position] = "second"
         return marks
 
 
@@ -199,10 +246,11 @@ def table_of_runs(
     notes: Sequence[str] = (),
 ) -> Table:
     """Make a table of runs. Each row maps column keys to values."""
-    values = tuple(
-        Row(tuple(row.get(column.key) for column in columns), is_own=True) for row in rows
-    )
-    return Table(key, title, tuple(columns), values, "the runs", tuple(notes))
+    table_rows = []
+    for row in rows:
+        values = tuple(row.get(column.key) for column in columns)
+        table_rows.append(Row(values, is_own=True))
+    return Table(key, title, tuple(columns), tuple(table_rows), "the runs", tuple(notes))
 
 
 def side_by_side(
@@ -215,28 +263,26 @@ def side_by_side(
     """Make a table of measures with one column per run.
 
     Args:
+        key: key of the table.
+        title: title of the table.
         names: names of the runs.
-        blocks: for each heading ("" for none), cells by measure and run. A measure without cells is
-            omitted.
+        blocks: for each heading ("" for none), cells by measure and run. A measure whose cells are
+            empty is omitted.
+        notes: notes of the table.
     """
-    columns = (
-        Column("measure", ""),
-        *(Column(f"run_{number}", name) for number, name in enumerate(names, 1)),
-    )
+    columns = [Column("measure", "")]
+    for number, name in enumerate(names, 1):
+        columns.append(Column(f"run_{number}", name))
     rows = []
     for heading, lines in blocks.items():
-        rows += [(heading, *("" for _ in names))] if heading else []
+        if heading:
+            rows.append(Row((heading, *("" for _ in names)), is_own=True))
         indent = "  " if heading else ""
-        filled = {
-            label: cells for label, cells in lines.items() if any(cells.values()) or not cells
-        }
-        rows += [
-            (indent + label, *(cells.get(name, "") for name in names))
-            for label, cells in filled.items()
-        ]
-    return Table(
-        key, title, columns, tuple(Row(row, is_own=True) for row in rows), notes=tuple(notes)
-    )
+        for label, cells in lines.items():
+            if any(cells.values()) or not cells:
+                texts = [cells.get(name, "") for name in names]
+                rows.append(Row((indent + label, *texts), is_own=True))
+    return Table(key, title, tuple(columns), tuple(rows), notes=tuple(notes))
 
 
 def read_notes(module: str, **values: object) -> Callable[..., str]:
@@ -264,9 +310,7 @@ def read_columns(module: str) -> dict[str, tuple[Column, ...]]:
 
 
 def columns_of(columns: Mapping[str, Any]) -> tuple[Column, ...]:
-    """Make columns from a mapping of keys to titles, or to lists of `Column`'s fields after the
-    key.
-    """
+    """Make columns from a mapping of keys to titles, or to lists of `Column`'s other fields."""
     return tuple(
         Column(key, *([fields] if isinstance(fields, str) else fields))
         for key, fields in columns.items()
@@ -287,13 +331,24 @@ def show(value: Value, decimals: int | None, key: str = "") -> str:
         return f"{value:,}".replace("-", "\u2212")
     text = f"{value:g}" if decimals is None else f"{value:.{decimals}f}"
     if key == _COVERAGE and 0 < value < 100 and float(text) in (0, 100):
-        step = 10 ** -(decimals or 0)
-        return f"<{step:.{decimals}f}" if value < 50 else f">{100 - step:.{decimals}f}"
-    if float(text):
-        return text.replace("-", "\u2212")
-    if key in _P_VALUES and value > 0 and decimals is not None:
-        return f"<{10**-decimals:.{decimals}f}"
-    return text.removeprefix("-")
+        text = _bound_of_coverage(value, decimals or 0)
+    elif key in _P_VALUES and value > 0 and decimals is not None and not float(text):
+        text = f"<{10**-decimals:.{decimals}f}"
+    elif float(text):
+        text = text.replace("-", "\u2212")
+    else:
+        text = text.removeprefix("-")
+    return text
+
+
+def _bound_of_coverage(value: float, decimals: int) -> str:
+    """Format a coverage that would be rounded to 0 or 100 as lower or higher than the next number.
+
+    >>> _bound_of_coverage(0.04, 1), _bound_of_coverage(99.97, 1)
+    ('<0.1', '>99.9')
+    """
+    step = 10**-decimals
+    return f"<{step:.{decimals}f}" if value < 50 else f">{100 - step:.{decimals}f}"
 
 
 def percent(share: float) -> str:
@@ -329,25 +384,24 @@ def with_interval(value: Value, interval: tuple[float, float] | None, decimals: 
     ('41.5 (39.8 to 43.2)', '41.5')
     """
     text = show(value, decimals)
-    return (
-        text
-        if interval is None
-        else f"{text} ({show(interval[0], decimals)} to {show(interval[1], decimals)})"
-    )
+    if interval is None:
+        return text
+    low, high = interval
+    return f"{text} ({show(low, decimals)} to {show(high, decimals)})"
 
 
 def number(value: float | None, decimals: int | None = None) -> str:
     """Format a number; ``n/a`` for None, NaN and infinities."""
-    return show(value, decimals) if value is not None and math.isfinite(value) else NOT_AVAILABLE
+    if value is None or not math.isfinite(value):
+        return NOT_AVAILABLE
+    return show(value, decimals)
 
 
 def share(value: float | None) -> str:
     """Format a fraction as per cent. Only exactly 0 and 1 become "0%" and "100%"."""
-    return (
-        percent(value).replace("\u202f", "")
-        if value is not None and math.isfinite(value)
-        else NOT_AVAILABLE
-    )
+    if value is None or not math.isfinite(value):
+        return NOT_AVAILABLE
+    return percent(value).replace("\u202f", "")
 
 
 def scored(value: float | None, decimals: int, coverage: float | None) -> str:
@@ -359,22 +413,28 @@ def name_of(value: Any) -> str:
     """Format a metric that is a text, such as a judge's name. For paths, use only the last part."""
     if not isinstance(value, str) or not value.strip():
         return NOT_AVAILABLE
-    parts = (clean(part.strip()) for part in value.split(","))
-    return ", ".join(
-        PurePath(part.replace("\\", "/")).name if _PATH.match(part) else part for part in parts
-    )
+    names = []
+    for part in value.split(","):
+        name = clean(part.strip())
+        if _PATH.match(name):
+            name = PurePath(name.replace("\\", "/")).name
+        names.append(name)
+    return ", ".join(names)
 
 
 def clean(text: str) -> str:
-    """Make a text printable: replace control characters by their pictures, and halves of surrogate
-    pairs by U+FFFD.
+    """Make a text printable.
+
+    Control characters become their pictures, and halves of surrogate pairs U+FFFD.
     """
     return _UNSHOWN.sub(_picture, text.replace("\r\n", "\n"))
 
 
 def _picture(match: re.Match[str]) -> str:
     code = ord(match[0])
-    return chr(0x2400 + code) if code < 0x20 else "\u2421" if code == 0x7F else "\ufffd"
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "\u2421" if code == 0x7F else "\ufffd"
 
 
 def csv_of(table: Table, *, with_own: bool = True) -> str:
@@ -384,10 +444,15 @@ def csv_of(table: Table, *, with_own: bool = True) -> str:
         table: the table.
         with_own: true for a last column, ``own``, that is true for rows of runs.
     """
-    rows: list[list[Value]] = [[*(column.key for column in table.columns), *["own"] * with_own]]
+    header: list[Value] = [column.key for column in table.columns]
+    if with_own:
+        header.append("own")
+    rows = [header]
     for row in table.rows:
         cells = [clean(value) if isinstance(value, str) else known(value) for value in row.values]
-        rows.append([*cells, *[row.is_own] * with_own])
+        if with_own:
+            cells.append(row.is_own)
+        rows.append(cells)
     return csv_text(rows)
 
 
@@ -400,9 +465,13 @@ def markdown_of(table: Table) -> str:
     lines.append(_line(_plain(column.title) for column in table.columns))
     lines.append(_line("---:" if is_number else "---" for is_number in table.numbers()))
     lines += map(_line, _cells(table, _plain, _MARKS, _OWN))
-    legend = [f"{_OWN.strip()}: own run."] if table.has_own else []
-    remarks = [text for text in (table.source, *table.notes, *legend) if text]
-    return "\n".join([*lines, "", *(f"{_plain(text)}  " for text in remarks), ""])
+    remarks = [table.source, *table.notes]
+    if table.has_own:
+        remarks.append(f"{_OWN.strip()}: own run.")
+    lines.append("")
+    lines += (f"{_plain(text)}  " for text in remarks if text)
+    lines.append("")
+    return "\n".join(lines)
 
 
 def latex_of(table: Table) -> str:
@@ -411,24 +480,26 @@ def latex_of(table: Table) -> str:
     Best values are bold, second best underlined. LaTeX's special characters and common signs are
     escaped. Letters of other scripts stay, and need XeLaTeX or LuaLaTeX.
     """
-    legend = [f"{_LATEX_OWN.strip()}: own run."] if table.has_own else []
-    remarks = [*(_latex(text) for text in (table.source, *table.notes) if text), *legend]
-    rows = (" & ".join(cells) + r" \\" for cells in _cells(table, _latex, _LATEX_MARKS, _LATEX_OWN))
-    return "\n".join([
+    alignment = "".join("r" if is_number else "l" for is_number in table.numbers())
+    header = " & ".join(_latex(column.title) for column in table.columns)
+    lines = [
         "% Needs \\usepackage{booktabs}",
         r"\begin{table}",
         f"\\caption{{{_latex(table.title)}}}",
-        f"\\begin{{tabular}}{{{''.join('r' if is_number else 'l' for is_number in table.numbers())}}}",
+        f"\\begin{{tabular}}{{{alignment}}}",
         r"\toprule",
-        " & ".join(_latex(column.title) for column in table.columns) + r" \\",
+        header + r" \\",
         r"\midrule",
-        *rows,
-        r"\bottomrule",
-        r"\end{tabular}",
-        *(f"\\par\\footnotesize {text}" for text in remarks),
-        r"\end{table}",
-        "",
-    ])  # fmt: skip
+    ]
+    for cells in _cells(table, _latex, _LATEX_MARKS, _LATEX_OWN):
+        lines.append(" & ".join(cells) + r" \\")
+    lines += [r"\bottomrule", r"\end{tabular}"]
+    remarks = [_latex(text) for text in (table.source, *table.notes) if text]
+    if table.has_own:
+        remarks.append(f"{_LATEX_OWN.strip()}: own run.")
+    lines += (f"\\par\\footnotesize {text}" for text in remarks)
+    lines += [r"\end{table}", ""]
+    return "\n".join(lines)
 
 
 def _cells(
@@ -436,17 +507,21 @@ def _cells(
 ) -> Iterator[Sequence[str]]:
     """Yield the formatted cells of each row.
 
-    `forms` has a format for each mark, and `prefix` marks rows of runs.
+    Args:
+        table: the table.
+        escape: function that escapes special characters.
+        forms: a format for each mark.
+        prefix: mark of rows of runs.
     """
     marks = table.marks()
     for index, row in enumerate(table.rows):
-        cells = [
-            forms[marks.get((index, position))].format(
-                escape(show(value, column.decimals, column.key))
-            )
-            for position, (value, column) in enumerate(zip(row.values, table.columns, strict=True))
-        ]
-        yield (prefix if row.is_own else "") + cells[0], *cells[1:]
+        cells = []
+        for position, (value, column) in enumerate(zip(row.values, table.columns, strict=True)):
+            text = escape(show(value, column.decimals, column.key))
+            cells.append(forms[marks.get((index, position))].format(text))
+        if row.is_own:
+            cells[0] = prefix + cells[0]
+        yield cells
 
 
 def _latex(text: str) -> str:
