@@ -18,7 +18,14 @@ from lmms_egoplan.report.document import Difference, Figure, Headline, Item, Ref
 from lmms_egoplan.report.equivalence import ERROR_RATE, MARGIN, POWER, Evidence, decide, weigh
 from lmms_egoplan.report.run import Run, age, base_task, package_versions
 from lmms_egoplan.report.scores import Key, ScoredTask
-from lmms_egoplan.report.tables import Table, Value, read_columns, read_notes, show, table_of_runs
+from lmms_egoplan.report.tables import (
+    Column,
+    Table,
+    Value,
+    interval_columns,
+    show,
+    table_of_runs,
+)
 from lmms_egoplan.text import join_list
 
 _Versions = Mapping[str, str | None]
@@ -27,16 +34,6 @@ _Versions = Mapping[str, str | None]
 _Named = TypeVar("_Named", Section, Table, Figure)
 FEW_CLUSTERS = 20
 
-_COLUMNS = read_columns(__file__)["pairs"]
-note = read_notes(
-    __file__,
-    resamples=statistics.RESAMPLES,
-    exact=statistics.EXACT_UP_TO,
-    permutations=statistics.PERMUTATIONS,
-    fewest_clusters=statistics.FEWEST_CLUSTERS,
-    power=100 * POWER,
-    error_rate=100 * ERROR_RATE,
-)
 _MOST_NAMES = 3
 _Pairs = Mapping[tuple[str, str, str], Difference]
 """Differences by task, first run and second run."""
@@ -111,32 +108,50 @@ class Part(NamedTuple):
 
     def _not_compared(self) -> str:
         is_in_both = set(_texts([self.versions])) & set(_texts(self.other_versions))
-        name = "tasks_not_compared" if is_in_both else "not_compared"
-        remark = note(name, own=self.label, others=_label(self.other_versions))
-        return f"{remark}: {note('changelog', benchmark=self.benchmark)}"
+        if is_in_both:
+            remark = "Runs of one version of a task are not compared with runs of another"
+        else:
+            others = _label(self.other_versions)
+            remark = f"Runs of {self.label} are not compared with runs of {others}"
+        return (
+            f"{remark}: the task's media, prompts or scores have changed (see the changelog in "
+            f"tasks/lmms_eval/{self.benchmark}/README.md)."
+        )
 
     def _remarks(self) -> Iterable[str]:
         if self.other_versions:
             elsewhere = "; ".join(map(_listed, self.other_versions))
             yield (
-                f"{self._not_compared()} "
-                f"{note('elsewhere', here=_listed(self.versions), elsewhere=elsewhere)}"
+                f"{self._not_compared()} This section: {_listed(self.versions)}. Other sections: "
+                f"{elsewhere}."
             )
         if self.divided:
-            yield note("divided", runs=", ".join(self.divided))
-        if unknown := [task for task, version in self.versions.items() if version is None]:
-            yield note("unknown_version", tasks=join_list(unknown, 3))
+            yield (
+                f"{', '.join(self.divided)}: the run's tasks have several versions, so "
+                "means do not include all of them."
+            )
+        unknown = [task for task, version in self.versions.items() if version is None]
+        if unknown:
+            yield (
+                f"The results do not contain the version of {join_list(unknown, 3)}, so "
+                "these runs may not be comparable."
+            )
         bases = {
             task: base_version(version)
             for task, version in self.versions.items()
             if version is not None
         }
-        if foreign := [
+        foreign = [
             task
             for task, version in bases.items()
             if not _is_of_package(self.benchmark, task, version)
-        ]:
-            yield note("foreign_version", tasks=join_list(foreign, 3))
+        ]
+        if foreign:
+            yield (
+                f"This package has a different version of {join_list(foreign, 3)} than "
+                "these runs, so the gallery's pictures may differ from the model's "
+                "input."
+            )
 
 
 def parts_of(benchmark: str, runs: Sequence[Run]) -> list[Part]:
@@ -303,18 +318,19 @@ def compared(
             row |= {"test": evidence.comparison.test, "p_value": p_value, "p_holm": next(corrected)}
             row |= {"verdict": next(verdicts)}
         rows.append(row)
-    columns = [
-        replace(column, decimals=decimals)
-        if column.key in ("difference", "low", "high")
-        else column
-        for column in _COLUMNS
-    ]
+    columns = (
+        Column("first", "First"),
+        Column("second", "Second"),
+        Column("questions", "Questions"),
+        Column("difference", "Difference", decimals),
+        *interval_columns("difference", decimals),
+        Column("test", "Test"),
+        Column("p_value", "p", decimals=4),
+        Column("p_holm", "p (Holm)", decimals=4),
+        Column("verdict", "Verdict"),
+    )
     notes = [
-        *(
-            _notes(comparisons, unit)
-            if comparisons
-            else [note("difference"), note("low_high", unit=unit)]
-        ),
+        *_notes(comparisons, unit),
         *(f"Not compared: {run.name}, {run.inexact}." for run in runs if run.inexact),
     ]
     return replace(table_of_runs(key, title, columns, rows, notes), role="pairs")
@@ -356,20 +372,53 @@ def weighed(first: ScoredTask, second: ScoredTask, measure: str, margin: float) 
 
 def _notes(comparisons: Sequence[statistics.Comparison], unit: str) -> Iterator[str]:
     """Explain the numbers of comparisons and their limits."""
-    yield note("difference")
-    yield note("low_high", unit=unit)
+    yield (
+        "Difference: first minus second, mean over the questions for which both runs have scores."
+    )
+    yield (
+        "Low to high: 95 % interval of the difference, percentiles of "
+        f"{statistics.RESAMPLES:,} bootstrap resamples of the {unit}."
+    )
+    if not comparisons:
+        return
     if any(comparison.low is None for comparison in comparisons):
-        yield note("no_interval", unit=unit)
+        yield f"No interval for fewer than {statistics.FEWEST_CLUSTERS} {unit}."
     counts = [comparison.clusters for comparison in comparisons if comparison.low is not None]
     if counts and min(counts) < FEW_CLUSTERS:
-        yield note("few", unit=unit, fewest=min(counts))
+        yield f"Intervals over few {unit} (here as few as {min(counts)}) are too narrow."
     tests = {comparison.test for comparison in comparisons}
     if "McNemar" in tests:
-        yield note("mcnemar")
+        yield (
+            "McNemar: exact two-sided test on the questions that only one of the two "
+            "runs answered correctly."
+        )
     if "permutation" in tests:
-        yield note("permutation", unit=unit)
-    yield note("holm", count=len(comparisons), s="s" if len(comparisons) > 1 else "")
-    yield note("verdict", margin=MARGIN)
+        yield (
+            f"permutation: two-sided test on the sums of differences of the {unit}. It "
+            "flips the signs of the sums in all possible ways if at most "
+            f"{statistics.EXACT_UP_TO} sums are not 0, otherwise in "
+            f"{statistics.PERMUTATIONS:,} random ways."
+        )
+    count = len(comparisons)
+    noun = "comparison" if count == 1 else "comparisons"
+    yield f"p (Holm): corrected for {count} {noun} in this table."
+    yield verdict_note(MARGIN)
+
+
+def verdict_note(margin: float) -> str:
+    """Explain the verdicts on differences.
+
+    Args:
+        margin: margin in per cent of the highest possible score.
+    """
+    return (
+        'Verdict: "different" by the test, "equal" by two one-sided tests with a '
+        f'margin of {margin:g} % of the highest possible score, "undecided" without '
+        "either claim. All verdicts of this table share an error rate of "
+        f"{100 * ERROR_RATE:g} %. The number of questions that would be needed is for a "
+        f"probability of {100 * POWER:g} %; there is none if the estimate is not above "
+        "the number of questions at hand."
+    )
 
 
 def _text(key: Key) -> str:

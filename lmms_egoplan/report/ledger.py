@@ -19,15 +19,13 @@ from lmms_egoplan.paths import module_rows, module_yaml
 from lmms_egoplan.report.published import load_table
 from lmms_egoplan.report.run import package_versions
 from lmms_egoplan.report.scores import Mean, ScoredTask
-from lmms_egoplan.report.tables import Row, Table, counted, read_columns, read_notes
+from lmms_egoplan.report.tables import Column, Row, Table, counted
 from lmms_egoplan.text import join_list
 from lmms_egoplan.validation import quoted
 
 LEDGER = Path(__file__).with_suffix(".csv")
 _FACTS = module_yaml(__file__)
 _BENCHMARKS = _FACTS["benchmarks"]
-_COLUMNS = read_columns(__file__)
-note = read_notes(__file__)
 
 
 def checkpoint_names(model: str) -> tuple[str, str]:
@@ -166,13 +164,24 @@ def spreads(scores: Iterable[PublishedScore]) -> Iterator[str]:
 
 def ledger_table(scores: Sequence[PublishedScore], *, with_spread: bool) -> Table:
     """Make a table of published scores. The last note has the counts."""
+    columns = (
+        Column("benchmark", "Benchmark"),
+        Column("subset", "Subset"),
+        Column("model", "Model"),
+        Column("score", "Score"),
+        Column("source", "Source"),
+        Column("date", "Date"),
+        Column("marks", "Marks"),
+        Column("protocol", "Protocol"),
+        Column("reference", "Reference"),
+    )
     rows = []
     for score in scores:
         _, known, unknown = _compared(score.fields, score.fields)
         protocol = f"{known}; unknown: {unknown}" if known and unknown else known or "unknown"
         cells = {**score.cells, "date": score.cells["date"] or "unknown", "subset": score.group[1]}
         cells |= {"marks": ", ".join(score.marks), "protocol": protocol}
-        rows.append(Row(tuple(cells[column.key] for column in _COLUMNS["ledger"])))
+        rows.append(Row(tuple(cells[column.key] for column in columns)))
     counts = [
         counted(len(scores), "scores"),
         counted(len({score.cells["source"] for score in scores}), "sources"),
@@ -180,7 +189,7 @@ def ledger_table(scores: Sequence[PublishedScore], *, with_spread: bool) -> Tabl
     marks = Counter(mark for score in scores for mark in score.marks)
     counts += [f"{count} marked {mark}" for mark, count in marks.items()]
     notes = (*(spreads(scores) if with_spread else ()), f"{', '.join(counts)}.")
-    return Table("ledger", "Published scores", _COLUMNS["ledger"], tuple(rows), notes=notes)
+    return Table("ledger", "Published scores", columns, tuple(rows), notes=notes)
 
 
 def _compared(published: Mapping[str, str], run: Mapping[str, str]) -> tuple[str, str, str]:
@@ -257,10 +266,34 @@ def runs_and_ledger(
                     mean.value - float(score.value),
                 )
                 rows.append(Row((*cells, *(text or None for text in remarks)), is_own=True))
-    notes = (note("runs_and_ledger"), *spreads(listed.values()))
-    title, columns = "Published scores of the same checkpoint", _COLUMNS["runs_and_ledger"]
-    return (
-        Table(f"{benchmark}_ledger", title, columns, tuple(rows), notes=notes, role="published")
-        if rows
-        else None
+    if not rows:
+        return None
+    columns = (
+        Column("run", "Run"),
+        Column("subset", "Subset"),
+        Column("source", "Source"),
+        Column("date", "Date"),
+        Column("published", "Published"),
+        Column("score", "Run's score", decimals=2),
+        Column("difference", "Run minus published", decimals=2),
+        Column("different", "Different"),
+        Column("same", "Same"),
+        Column("unknown", "Unknown"),
+        Column("marks", "Marks"),
+        Column("model", "Model in the source"),
+        Column("why", "Run not comparable"),
     )
+    notes = (
+        (
+            "Published scores of models with the name of the run's checkpoint. The same "
+            "name does not prove the same weights. Different: what the source and the run "
+            "state differently. Same: what both state alike. Unknown: what at least one of "
+            "them does not state. Marks: copy, the number is in an earlier source; not "
+            "whole, no whole number of right answers gives this score; below chance, the "
+            "score is lower than that of random answers; quoted, the number was read in a "
+            "note and not in the source."
+        ),
+        *spreads(listed.values()),
+    )
+    title = "Published scores of the same checkpoint"
+    return Table(f"{benchmark}_ledger", title, columns, tuple(rows), notes=notes, role="published")

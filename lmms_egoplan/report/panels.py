@@ -11,10 +11,7 @@ from krippendorff import alpha
 from lmms_egoplan.judging.agreement import MIN_ITEMS
 from lmms_egoplan.judging.panel import combine
 from lmms_egoplan.report.scores import Key, Mean, ScoredTask
-from lmms_egoplan.report.tables import Table, read_columns, read_notes, table_of_runs
-
-note = read_notes(__file__, min_items=MIN_ITEMS)
-_COLUMNS = read_columns(__file__)
+from lmms_egoplan.report.tables import Column, Table, interval_columns, table_of_runs
 
 
 class Panel(NamedTuple):
@@ -112,13 +109,53 @@ def tables_of(
         rule: see `Spec.panel`.
         mean_over: see `BenchmarkReport.mean_over`.
     """
-    if panels := panels_of(tasks):
-        rows, columns = [panel_row(panel, mean_over) for panel in panels], _COLUMNS[rule]
-        used = [id(run) for panel in panels for run in panel.runs]
-        alone = [task.name for task in tasks if task.judge and id(task) not in used]
-        notes = [
-            note("panel"),
-            note(rule),
-            *([note("alone", runs="; ".join(alone))] if alone else []),
-        ]
-        yield table_of_runs(f"{name}_panel", f"Panel of judges: {name}", columns, rows, notes)
+    panels = panels_of(tasks)
+    if not panels:
+        return
+    rule_columns: tuple[Column, ...]
+    if rule == "majority":
+        rule_columns = (
+            Column("majority", "Majority", decimals=2),
+            Column("majority_of", "Of"),
+        )
+        rule_note = (
+            "Majority: the main score over the texts that more than half of the judges "
+            "rated equally. Of: number of these texts. They may be easier to rate than "
+            "the others."
+        )
+    else:
+        rule_columns = (Column("median", "Median", decimals=2),)
+        rule_note = "Median: the main score from the judges' median ratings."
+    columns = (
+        Column("name", "Run"),
+        Column("judges", "Judges"),
+        Column("answers", "Rated"),
+        Column("left_out", "Unrated"),
+        Column("mean", "Mean", decimals=2),
+        *interval_columns("mean", decimals=2),
+        *rule_columns,
+        Column("spread", "Spread", decimals=2),
+        Column("alpha", "Alpha", decimals=3),
+    )
+    notes = [
+        (
+            "Runs with the same model, answers and conditions, each with another judge. "
+            "Rated: texts that all judges rated. A text is an answer, or a part of an "
+            "answer with its own rating. Mean: the main score from the judges' mean "
+            "ratings of these texts; empty if a run has no main score. Spread: highest "
+            "minus lowest rating of a text, in points, mean over the texts. Alpha: "
+            "Krippendorff's alpha of the judges, with the interval metric, from "
+            f"{MIN_ITEMS} texts on."
+        ),
+        rule_note,
+    ]
+    used = {id(run) for panel in panels for run in panel.runs}
+    alone = "; ".join(task.name for task in tasks if task.judge and id(task) not in used)
+    if alone:
+        notes.append(
+            "In no panel, because no other judge rated exactly the same answers under "
+            "the same conditions, an earlier run has the same judge, or the judge is "
+            f"the demo judge: {alone}."
+        )
+    rows = [panel_row(panel, mean_over) for panel in panels]
+    yield table_of_runs(f"{name}_panel", f"Panel of judges: {name}", columns, rows, notes)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.report.document import Reference
-from lmms_egoplan.report.tables import WOULD_RANK, Column, Row, Table, Value, known, read_notes
+from lmms_egoplan.report.tables import WOULD_RANK, Column, Row, Table, Value, known
 
 _BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
@@ -27,7 +27,10 @@ OwnRow = Mapping[str, Value | tuple[str, ...] | list[str]]
 """A run's values by column. The key ``apart`` has the reasons why the row is not comparable."""
 
 _HEADINGS = module_yaml(__file__)
-note = read_notes(__file__)
+_WOULD_RANK_NOTE = (
+    "Would rank: best and worst rank among the published rows, by the ends of the 95 % "
+    "interval. Empty without an interval."
+)
 
 
 class PublishedTable(NamedTuple):
@@ -213,7 +216,7 @@ def published_with_runs(
     all_notes = (
         published.what,
         *notes,
-        *((note("would_rank"),) if ranks else ()),
+        *((_WOULD_RANK_NOTE,) if ranks else ()),
         *published.notes,
     )
     return Table(published.stem, title, columns, tuple(rows), source, all_notes, "published")

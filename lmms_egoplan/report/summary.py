@@ -17,12 +17,10 @@ from lmms_egoplan.report.comparisons import Part
 from lmms_egoplan.report.document import DEMO_NOTE, Headline, Section
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.scores import in_percent
-from lmms_egoplan.report.tables import Table, clean, show
+from lmms_egoplan.report.tables import Column, Table, clean, show
 
 KEY = "summary"
 
-_COLUMNS = tables.read_columns(__file__)
-note = tables.read_notes(__file__)
 # Largest width of a run's column in a terminal. Longer names and cells are wrapped.
 _WIDEST = 26
 _LOOKS: dict[str, Any] = {
@@ -104,22 +102,38 @@ def demo_runs(sections: Iterable[Section]) -> list[str]:
 def summary_table(sections: Sequence[Section]) -> tables.Table | None:
     """Make the table of all headlines with their coverage; None without headlines."""
     lines = [line for card in cards(sections) for line in card.lines]
+    if not lines:
+        return None
+    columns = (
+        Column("run", "Run"),
+        Column("benchmark", "Benchmark"),
+        Column("task", "Task"),
+        Column("metric", "Score"),
+        Column("value", "Value", decimals=3),
+        Column("low", "Low", decimals=3),
+        Column("high", "High", decimals=3),
+        Column("no_interval", "No interval"),
+        Column("rank", "Rank"),
+        Column("questions", "Questions"),
+        Column("coverage", "Coverage %", decimals=1),
+        Column("truncated", "Truncated %", decimals=1),
+        Column("why", "Not comparable"),
+    )
     notes = [
-        note("summary"),
-        *(
-            (
+        (
+            "Low, high: 95 % interval. Rank: best and worst rank among comparable runs, by "
+            "the intervals of their differences. Coverage: scored share of the official "
+            "questions. If the questions are not the benchmark's, coverage is the scored "
+            "share of the prepared questions."
+        ),
+    ]
+    for line in lines:
+        if line.truncated_of:
+            notes.append(
                 f"{line.run}, {line.task}: truncated is a share of {line.truncated_of:,} "
                 "answers whose length is known."
             )
-            for line in lines
-            if line.truncated_of
-        ),
-    ]
-    return (
-        tables.table_of_runs(KEY, "Summary", _COLUMNS["summary"], map(_numbers, lines), notes)
-        if lines
-        else None
-    )
+    return tables.table_of_runs(KEY, "Summary", columns, map(_numbers, lines), notes)
 
 
 def short_table(sections: Sequence[Section]) -> tables.Table | None:
@@ -135,14 +149,18 @@ def short_table(sections: Sequence[Section]) -> tables.Table | None:
         for line in section.headlines
         if line.apart
     )
-    table = tables.table_of_runs(
-        "card", "Scores with 95 % intervals", _COLUMNS["card"], rows, notes
+    if not rows:
+        return None
+    columns = (
+        Column("run", "Model"),
+        Column("benchmark", "Benchmark"),
+        Column("protocol", "Protocol"),
+        Column("score", "Score (95 % interval)"),
+        Column("n", "n"),
+        Column("coverage", "Coverage"),
     )
-    return (
-        replace(table, rows=tuple(replace(row, is_own=False) for row in table.rows), source="")
-        if rows
-        else None
-    )
+    table = tables.table_of_runs("card", "Scores with 95 % intervals", columns, rows, notes)
+    return replace(table, rows=tuple(replace(row, is_own=False) for row in table.rows), source="")
 
 
 def number_table(sections: Sequence[Section]) -> tables.Table | None:
@@ -157,7 +175,24 @@ def number_table(sections: Sequence[Section]) -> tables.Table | None:
         for card in cards(sections)
         for line in card.lines
     ]
-    return tables.table_of_runs("numbers", "Scores", _COLUMNS["numbers"], rows) if rows else None
+    if not rows:
+        return None
+    columns = (
+        Column("run", "Model"),
+        Column("benchmark", "Benchmark"),
+        Column("task", "Task"),
+        Column("protocol", "Protocol"),
+        Column("metric", "Metric"),
+        Column("score", "Score"),
+        Column("low", "Low"),
+        Column("high", "High"),
+        Column("n", "n"),
+        Column("coverage", "Coverage %"),
+        Column("chance", "Chance"),
+        Column("no_interval", "No interval"),
+        Column("not_comparable", "Not comparable"),
+    )
+    return tables.table_of_runs("numbers", "Scores", columns, rows)
 
 
 def card_table(card: Card) -> tables.Table:
@@ -168,7 +203,14 @@ def card_table(card: Card) -> tables.Table:
         for line in card.lines
     ]
     title = f"{card.section.title}: {card.metric} ({card.task})"
-    return tables.table_of_runs("terminal", title, _COLUMNS["terminal"], rows)
+    columns = (
+        Column("run", "Run"),
+        Column("score", "Score, 95 % interval"),
+        Column("rank", "Rank"),
+        Column("questions", "Questions", decimals=0),
+        Column("covered", "Coverage", decimals=1),
+    )
+    return tables.table_of_runs("terminal", title, columns, rows)
 
 
 def _numbers(line: Headline) -> dict[str, Any]:
@@ -255,18 +297,25 @@ def model_card(
             run_scores.setdefault(line.run, {})[key] = score_text(line)
         if all(line.is_generated for line in card.lines):
             generated.setdefault(card.section.key, key)
-    names = [column.key for column in columns]
+    keys = [column.key for column in columns[1:]]
     rows = [
-        tables.Row((run, *(scores.get(key) for key in names[1:])), is_own=True)
+        tables.Row((run, *(scores.get(key) for key in keys)), is_own=True)
         for run, scores in run_scores.items()
     ]
     sources: dict[str, None] = {}
     for row in published:
         scores = {generated[key]: value for key, value in row.items() if key in generated and value}
         if len(scores) > 1:
-            rows.append(tables.Row((row["model"], *(scores.get(key) for key in names[1:]))))
+            rows.append(tables.Row((row["model"], *(scores.get(key) for key in keys))))
             sources[f"{row['source']}: {row['link']}"] = None
-    notes = [note("published_card", sources="; ".join(sources))] if sources else []
+    notes = []
+    if sources:
+        names = "; ".join(sources)
+        notes.append(
+            f"Published rows: {names}. They come from a public summary of the table, "
+            "not from the paper itself. The summary does not state prompts, number of "
+            "frames or judge, so use these rows only for orientation."
+        )
     return tables.Table(
         "model_card", "All benchmarks", tuple(columns), tuple(rows), notes=tuple(notes)
     )

@@ -8,16 +8,16 @@ from textwrap import shorten
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.benchmark import ReportedBenchmark
 from lmms_egoplan.report.comparability import NOT_COMPARABLE, named, unequal, unknown_prompts
-from lmms_egoplan.report.comparisons import note, scaled, weighed
+from lmms_egoplan.report.comparisons import scaled, verdict_note, weighed
 from lmms_egoplan.report.document import DEMO_NOTE
 from lmms_egoplan.report.equivalence import Evidence, decide
 from lmms_egoplan.report.run import Run, changed_settings, flat_settings, member
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.scores import ScoredTask, check, is_score
-from lmms_egoplan.report.tables import Table, Value, read_columns, table_of_runs
+from lmms_egoplan.report.statistics import FEWEST_CLUSTERS
+from lmms_egoplan.report.tables import Column, Table, Value, table_of_runs
 from lmms_egoplan.text import join_list
 
-_COLUMNS = read_columns(__file__)["two_runs"]
 _MOST_NAMES = 3
 _LONGEST = 400
 
@@ -109,10 +109,29 @@ def compare_tasks(
     ):
         row |= {"p_value": evidence.comparison.p_value, "verdict": verdict or "none"}
     remarks += [f"{DEMO_NOTE} {join_list(sorted(demo))}."] if demo else []
-    notes = [*remarks, note("two_runs"), note("verdict", margin=margin)]
-    return table_of_runs("two_runs", "Tasks of both runs", _COLUMNS, rows, notes), tuple(
-        incomparable
+    columns = (
+        Column("task", "Task"),
+        Column("questions", "Questions"),
+        Column("first", "A", decimals=2),
+        Column("second", "B", decimals=2),
+        Column("difference", "A \u2212 B", decimals=2),
+        Column("low", "Low", decimals=2),
+        Column("high", "High", decimals=2),
+        Column("p_value", "p", decimals=4),
+        Column("verdict", "Verdict"),
     )
+    notes = [
+        *remarks,
+        (
+            "A, B: mean over the questions for which both runs have scores, in per cent of "
+            "the highest possible score. A point is 1 %. Low, high: 95 % interval of the "
+            "difference. p: exact test of a difference. No interval and no verdict for "
+            f"fewer than {FEWEST_CLUSTERS} clusters, such as videos."
+        ),
+        verdict_note(margin),
+    ]
+    table = table_of_runs("two_runs", "Tasks of both runs", columns, rows, notes)
+    return table, tuple(incomparable)
 
 
 def _objections(first: ScoredTask, second: ScoredTask) -> Iterator[str]:
