@@ -50,16 +50,14 @@ class LettersReport(BenchmarkReport[Letters]):
     """The complete report of a small benchmark."""
 
     SPEC = Spec(
-        "letters",
-        "Letters",
-        "Which letter is right?",
-        "acc",
-        2,
-        "acc",
-        "Letters",
-        "acc",
-        {},
-        str,
+        name="letters",
+        title="Letters",
+        lead="Which letter is right?",
+        metric="acc",
+        decimals=2,
+        measure="acc",
+        compact_title="Letters",
+        compact_main="acc",
         top=1,
     )
 

@@ -23,15 +23,20 @@ from lmms_egoplan.benchmarks.actplan.metrics import by_group, length_bin
 from lmms_egoplan.benchmarks.actplan.plans import ERRORS, PLANS
 from lmms_egoplan.benchmarks.actplan.reply import official_steps, one_per_line, parsed_steps
 from lmms_egoplan.benchmarks.actplan.report.answers import GROUPS, INSTANCES, Plan, Planned
-from lmms_egoplan.judging.agreement import MIN_ITEMS
 from lmms_egoplan.report.charts import draw_bars, draw_lines, spoken
 from lmms_egoplan.report.document import Figure
 from lmms_egoplan.report.samples import read_labels
 from lmms_egoplan.report.scores import Mean
-from lmms_egoplan.report.statistics import FEWEST_CLUSTERS, score_interval
-from lmms_egoplan.report.tables import Value, counted, read_notes
+from lmms_egoplan.report.statistics import score_interval
+from lmms_egoplan.report.tables import Value, counted
 from lmms_egoplan.text import join_list
 from lmms_egoplan.validation import AnyText, Checked, Text
+
+PEOPLE_BY_LENGTH_NOTE = (
+    "Like Fig. 5 of the paper: share of the plans that people called correct, by the length of the "
+    "first gold plan in steps, with 95 % intervals from a bootstrap over the activities. Bins are "
+    "this project's, since the paper's are not legible. Plans made without images are excluded."
+)
 
 
 class LabelledPlan(Checked):
@@ -258,15 +263,16 @@ def length_figure(means: Mapping[str, Mapping[str, Mean]]) -> Figure | None:
     draw = partial(
         draw_lines, lengths, series, "correct by people, %", "steps of the first gold plan", 100
     )
-    return Figure(
-        "actplan_people_by_length",
-        "Correctness by length, judged by people",
-        "Like Fig. 5 of the paper: share of the plans that people called correct, by the length "
-        "of the first gold plan in steps, with 95 % intervals from a bootstrap over the "
-        "activities. Bins are this project's, since the paper's are not legible. Plans made "
-        "without images are excluded.",
-        draw,
-        spoken(lengths, series, 1),
+    return (
+        Figure(
+            "actplan_people_by_length",
+            "Correctness by length, judged by people",
+            PEOPLE_BY_LENGTH_NOTE,
+            draw,
+            spoken(lengths, series, 1),
+        )
+        if means
+        else None
     )
 
 
@@ -291,13 +297,6 @@ def _length(plans: Sequence[LabelledPlan]) -> Value:
     return fmean(len(parsed_steps(plan.candidate)) for plan in plans)
 
 
-note = read_notes(
-    __file__,
-    instances=sum(INSTANCES.values()),
-    min_items=MIN_ITEMS,
-    fewest_clusters=FEWEST_CLUSTERS,
-    **INSTANCES,
-)
 # Short labels for the figure's axis, where the titles do not fit.
 _SHORT = ("missing actions", "object", "event", "form", "extra tools", "image")
 
@@ -416,15 +415,11 @@ def errors_figure(marked: Sequence[Marked]) -> Figure | None:
         return None
     top = max(mean.value or 0 for bars in means.values() for mean in bars)
     draw = partial(draw_bars, _SHORT, means, "of all errors, %", min(100, 1.15 * top))
-    return Figure(
-        "actplan_errors",
-        "Types of errors",
+    caption = (
         "Like Fig. 6 of the paper, whose numbers are not printed: share of all errors by type, in "
-        "plans marked by people or a judge. A type counts once per plan. The table has the "
-        "numbers.",
-        draw,
-        spoken(_SHORT, means, 1),
+        "plans marked by people or a judge. A type counts once per plan. The table has the numbers."
     )
+    return Figure("actplan_errors", "Types of errors", caption, draw, spoken(_SHORT, means, 1))
 
 
 def _examples(key: str, marked: Marked) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -29,8 +29,9 @@ from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
 from lmms_egoplan.benchmarks.egointent.visuals import step_frames, thin
 from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.media.frames import read_video_frames
-from lmms_egoplan.report.benchmark import BenchmarkReport, Judged, read_prepared, read_spec
+from lmms_egoplan.report.benchmark import BenchmarkReport, Judged, Spec, read_prepared
 from lmms_egoplan.report.document import Figure, Headline, Images, ShownAnswer, Verdict
+from lmms_egoplan.report.published import OwnRow, load_table, published_with_runs
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.scores import Answer, Key, Mean, differing
 from lmms_egoplan.report.statistics import FEWEST_CLUSTERS
@@ -38,28 +39,84 @@ from lmms_egoplan.report.tables import (
     Column,
     Table,
     Value,
+    interval_columns,
     name_of,
     number,
-    read_notes,
     scored,
     share,
+    table_of_runs,
 )
 
 # Number of frames that the gallery shows.
 _FRAMES = 12
 # The gallery marks a step as right if the mean of its ratings is at least RIGHT, and as wrong if it
 # is below WRONG.
-RIGHT, WRONG = 75, 25
-note = read_notes(
-    __file__, right=RIGHT, wrong=WRONG, steps=OFFICIAL, fewest_clusters=FEWEST_CLUSTERS
-)
+RIGHT = 75
+WRONG = 25
 _TITLES = {"overall": "Overall", **TITLES, "indoor": "Indoor", "outdoor": "Outdoor"}
+
+# Notes and columns of several tables.
+_INTERVAL_NOTE = (
+    "Low to high: 95 % interval by Wilson over videos, each with all of its steps. No "
+    f"interval without samples or with fewer than {FEWEST_CLUSTERS} videos."
+)
+_PUBLISHED_NOTES = (
+    (
+        "The paper prints neither its prompt nor its judge's, and names the judge Qwen3 "
+        "without a size. Scores are comparable only with the same steps, judge and "
+        "versions of both prompts. They are not strictly comparable with the published "
+        "ones."
+    ),
+    f"Published scores cover {OFFICIAL:,} steps.",
+    _INTERVAL_NOTE,
+    (
+        "Coverage: fraction of the paper's steps that the score covers. Parsed: fraction "
+        "of the fields, three per step, that were found in the replies; a missing field "
+        "scores 0, as on the leaderboard of the benchmark's release. Judged: fraction of "
+        "the found fields with a rating; fields without one count as neither right nor "
+        "wrong. Truncated: fraction of the replies that the limit on new tokens ended, "
+        "where known. Unverified: fraction of the steps whose references nobody has "
+        "verified. Suspect: fraction of the found fields that look as if they rated "
+        "themselves. Shown as: whether the model got the frames of a step as a video or as "
+        "images (sec. 4.1: open models get videos, closed ones images)."
+    ),
+)
+_PUBLISHED_COLUMNS = (
+    *interval_columns("overall", decimals=2, label="(overall)"),
+    Column("questions", "Steps"),
+    Column("coverage", "Coverage %", decimals=1),
+    Column("parsed", "Parsed %", decimals=1),
+    Column("judged", "Judged %", decimals=1),
+    Column("truncated", "Truncated %", decimals=1),
+    Column("unverified", "Unverified %", decimals=1),
+    Column("suspect", "Suspect %", decimals=1),
+    Column("media", "Shown as"),
+    Column("judge", "Judge"),
+    Column("prompts", "Prompt, judge's prompt"),
+)
 
 
 class EgoIntentReport(BenchmarkReport[Graded]):
     """EgoIntent's section of a report."""
 
-    SPEC = read_spec(__file__, "egointent", note)
+    SPEC = Spec(
+        name="egointent",
+        title="EgoIntent",
+        lead=(
+            "Open questions about steps of procedures, seen up to just before their "
+            "outcome: what is done, why, and what comes next. A judge model rates from "
+            "0 to 100 how well each of the three answers agrees with the reference."
+        ),
+        metric="overall",
+        decimals=2,
+        measure="overall",
+        clusters="videos",
+        panel="median",
+        compact_title="EgoIntent: score, 0 to 100",
+        compact_main="overall",
+        reference=("table3", ""),
+        caveat="the paper prints neither its prompts nor the size of its judge",
+    )
 
     def read(self, runs: Sequence[Run]) -> list[Graded]:
         """Return the task and its variants."""
@@ -77,102 +134,34 @@ class EgoIntentReport(BenchmarkReport[Graded]):
     def headline(self, task: Graded) -> Headline:
         """Add "Goal-Step steps" to the name of the metric if the task is about them."""
         headline = super().headline(task)
-        return (
-            replace(headline, metric=f"overall ({GOALSTEP_STEPS})")
-            if task.is_goalstep
-            else headline
-        )
+        if not task.is_goalstep:
+            return headline
+        return replace(headline, metric=f"overall ({GOALSTEP_STEPS})")
 
     def tables(self) -> Iterator[Table | None]:
-        """Yield the published tables with the runs, scores with intervals, scores by scenario, and
+        """Yield all tables.
+
+        They are the published tables with the runs, scores with intervals, scores by scenario, and
         pairs of runs.
         """
-        yield self._with_published("table3", self.tasks, {name: name for name in SCORES})
-        of_release = [run for run in self.tasks if run.is_release]
-        yield self._with_published(
-            "leaderboard", of_release, {"overall": "overall", **RELEASE_NAMES}
-        )
-        yield self._score_table()
+        yield _table3(self.tasks)
+        yield _leaderboard([run for run in self.tasks if run.is_release])
+        yield _scores_table(self.tasks)
         # These tables contain the numbers of the heat maps, and also runs without samples.
-        for kind in (False, True):
-            if runs := [run for run in self.tasks if run.is_goalstep is kind]:
-                yield self._groups(runs, is_goalstep=kind)
-        yield self.pairs(self.tasks)
+        yield _scenarios_table([run for run in self.tasks if not run.is_goalstep])
+        yield _categories_table([run for run in self.tasks if run.is_goalstep])
+        yield self._pairs_of_runs()
         yield condition_table(self)
 
-    def _with_published(
-        self, table: str, runs: Sequence[Graded], columns: Mapping[str, str]
-    ) -> Table:
-        """Return a published table with the runs added as rows.
-
-        Args:
-            table: Name of the published table.
-            runs: The runs.
-            columns: The table's column for each score.
-        """
-        rows = []
-        for run in runs:
-            scores = {column: run.means[name].value for name, column in columns.items()}
-            cells: dict[str, Value] = {"model": run.name, "apart": "; ".join(run.objections)}
-            rows.append(cells | scores | run.main.cells("overall") | run.shares())
-        return self.published(table, rows)
-
-    def _score_table(self) -> Table:
-        """Return each score of each run with its interval, steps, videos and ratings."""
-        rows: list[dict[str, Value]] = []
-        for name in SCORES:
-            for run in self.tasks:
-                mean, rated = run.means[name], None
-                if run.answers is not None:
-                    ratings = [
-                        step.record.graded.ratings[field]
-                        for step in run.of(name)
-                        for field in fields_of(name)
-                    ]
-                    rated = sum(rating is not None for rating in ratings)
-                if mean.questions != 0:
-                    counts = {"steps": mean.questions, "videos": mean.clusters, "rated": rated}
-                    rows.append(
-                        {
-                            "score_of": _TITLES[name],
-                            "model": run.name,
-                            **mean.cells("score"),
-                            **counts,
-                        }
-                    )
-        return self.table("scores", rows)
-
-    def _groups(self, graded: Sequence[Graded], *, is_goalstep: bool) -> Table:
-        name, names = ("category", "categories") if is_goalstep else ("scenario", "scenarios")
-        scores = {run.name: _by_group(run, name) for run in graded}
-        rows: list[tuple[float, str, dict[str, Value]]] = []
-        for group in {group for of_run in scores.values() for group in of_run}:
-            numbers = {run: of_run.get(group) for run, of_run in scores.items()}
-            valid_scores = {
-                run: score
-                for run, score in numbers.items()
-                if score is not None and not math.isnan(score)
-            }
-            steps = {
-                sum(x.groups["group"] == group for x in run.answers.values())
-                for run in graded
-                if run.answers
-            }
-            counts = steps.pop() if len(steps) == 1 else " / ".join(map(str, sorted(steps))) or None
-            rows.append(
-                (
-                    fmean([*valid_scores.values()] or [math.inf]),
-                    group,
-                    {name: group, "steps": counts, **valid_scores},
-                )
-            )
-        columns = (
-            Column(name, name.capitalize()),
-            Column("steps", GOALSTEP_STEPS if is_goalstep else "Steps"),
-            *(Column(run.name, run.name, self.SPEC.decimals) for run in graded),
-        )
-        ordered = [row for *_, row in sorted(rows, key=lambda row: row[:2])]
-        return self.table(names, ordered, columns, group=name)
+    def _pairs_of_runs(self) -> Table | None:
+        """Compare every pair of runs."""
+        notes = [
+            (
+                "Uses the steps for which both runs have all three ratings. Runs are "
+                "comparable only with the same judge and prompts."
+            ),
+        ]
+        return self.pairs(self.tasks, "Every pair of runs: overall", notes)
 
     @cached_property
     def _kinds(self) -> list[list[Graded]]:
@@ -180,16 +169,21 @@ class EgoIntentReport(BenchmarkReport[Graded]):
 
         Empty groups are omitted.
         """
-        kinds = [
-            [run for run in self.tasks if run.answers and run.is_goalstep is kind]
-            for kind in (False, True)
-        ]
+        with_samples = [run for run in self.tasks if run.answers]
+        kinds = []
+        for is_goalstep in (False, True):
+            kinds.append([run for run in with_samples if run.is_goalstep is is_goalstep])
         return [kind for kind in kinds if kind]
 
     def figures(self) -> Iterator[Figure | None]:
         """Yield heat maps as in Fig. 7 of the paper, and scores by condition."""
-        yield from map(heatmap_figure, self._kinds)
+        for runs in self._kinds:
+            yield heatmap_figure(runs)
         yield condition_figure(self)
+
+    def compact_notes(self) -> tuple[str, ...]:
+        """Explain the score of a missing field."""
+        return ("A field that is missing in a reply scores 0 and is not judged.",)
 
     def compact_tasks(self) -> list[Graded]:
         """Return tasks about the benchmark's steps before those about Goal-Step's."""
@@ -204,14 +198,17 @@ class EgoIntentReport(BenchmarkReport[Graded]):
         is_release = any(run.is_release for run in block)
         fields = [RELEASE_NAMES[name] if is_release else name for name in FIELDS]
         decimals = self.SPEC.decimals
+        cells = {"overall": scored(task.main.value, decimals, task.coverage)}
+        for name in (*fields, *ENVIRONMENTS):
+            cells[name] = number(task.number(name), decimals)
         return {
-            "overall": scored(task.main.value, decimals, task.coverage),
-            **{name: number(task.number(name), decimals) for name in (*fields, *ENVIRONMENTS)},
+            **cells,
             "steps": number(task.number("num_steps")),
             "parsed": share(task.number("parsed")),
             "judged": share(task.number("judge_coverage")),
             "truncated": task.truncated_text,
-            **{name: share(task.number(name)) for name in ("suspect", "unverified")},
+            "suspect": share(task.number("suspect")),
+            "unverified": share(task.number("unverified")),
             "shown as": name_of(task.text("media")),
             "judge": "not asked" if task.number("parsed") == 0 else name_of(task.judge),
         }
@@ -219,11 +216,13 @@ class EgoIntentReport(BenchmarkReport[Graded]):
     def question(self, key: Key, answers: Sequence[Answer]) -> dict[str, Any]:
         """Return the prepared step, or the step that lm-eval logged."""
         step_id, video = key
-        first, groups = answers[0].record, answers[0].groups
-        doc = self._prepared[0].get(key) or next(
-            (answer.doc for answer in answers if answer.doc), None
-        )
+        first = answers[0].record
+        groups = answers[0].groups
+        doc: Mapping[str, Any] | None = self._prepared[0].get(key)
+        if not doc:
+            doc = next((answer.doc for answer in answers if answer.doc), None)
         when = f", {doc['start_sec']:.2f} to {doc['end_sec']:.2f} s" if doc else ""
+        num_frames = max(answer.record.graded.frames_shown for answer in answers)
         return {
             "question": (
                 f"Step {step_id} (video {video}{when}): what is done, why, and what comes next?"
@@ -234,24 +233,22 @@ class EgoIntentReport(BenchmarkReport[Graded]):
                 "references": "unverified" if first.unverified else "verified",
             },
             "references": {TITLES[field]: doc[field] for field in FIELDS} if doc else {},
-            "images": _frames(
-                doc, max(answer.record.graded.frames_shown for answer in answers) or _FRAMES
-            ),
+            "images": _frames(doc, num_frames or _FRAMES),
         }
 
     def gallery_answer(self, answer: Answer) -> ShownAnswer:
         """Return the answer with the mean rating, each field's rating, and the judge's replies."""
-        step, mean = answer.record.graded, answer.scores["overall"]
-        verdict: Verdict = "unscored"
-        if mean is not None:
-            verdict = "right" if mean >= RIGHT else "wrong" if mean < WRONG else "partly"
-        rating_parts = [f"{mean:.1f} of 100" if mean is not None else "not judged"]
-        rating_parts += ["cut off"] * bool(step.truncated) + ["suspect"] * bool(step.suspect)
+        step = answer.record.graded
+        mean = answer.scores["overall"]
+        rating_parts = ["not judged" if mean is None else f"{mean:.1f} of 100"]
+        if step.truncated:
+            rating_parts.append("cut off")
+        if step.suspect:
+            rating_parts.append("suspect")
         judgements = [f"{TITLES[field]}: {text}" for field, text in step.judgements.items() if text]
-        text = "\n".join(_field_line(step, field) for field in FIELDS)
         return ShownAnswer(
-            verdict,
-            text,
+            _verdict(mean),
+            "\n".join(_field_line(step, field) for field in FIELDS),
             rating="; ".join(rating_parts),
             judgement="\n".join(judgements) or None,
             reply=step.reply or None,
@@ -259,69 +256,288 @@ class EgoIntentReport(BenchmarkReport[Graded]):
 
     @cached_property
     def _prepared(self) -> tuple[Mapping[Key, dict[str, Any]], str | None]:
-        return read_prepared(
-            lambda: {(row["step_id"], row["video_id"]): row for row in EGOINTENT.load(SPLIT)}
-        )
+        return read_prepared(_read_rows)
 
     def flaws(self, task: Graded) -> Iterator[str]:
         """Yield problems of the annotation file, ratings and samples."""
-        size, asked, judged = (
-            task.count("split_size"),
-            task.count("num_steps"),
-            task.number("judge_coverage"),
-        )
-        if task.is_goalstep:
-            yield note("goalstep")
-        elif size is not None and size != OFFICIAL:
-            yield note("other_size", size=size, official=OFFICIAL)
-        if size is not None and asked is not None and asked < size:
-            yield note("not_all", asked=asked, size=size)
+        yield from _flaws_of_steps(task)
+        judged = task.number("judge_coverage")
         if task.number("overall") is None:
-            yield note("no_overall")
+            yield (
+                "no overall score, since one of the fields was found in replies but never judged."
+            )
         elif judged is not None and judged < 1:
-            yield note("unjudged", percent=100 * (1 - judged))
+            yield (
+                f"{100 * (1 - judged):.1f} % of the found fields are not judged; they "
+                "count as neither right nor wrong."
+            )
         if task.number("parsed") == 0:
-            yield note("nothing_parsed")
+            yield ("no reply contains any of the three fields.")
         if task.is_by_demo:
-            yield note("demo")
+            yield ("the demo judge only compares words; its ratings are meaningless.")
         if task.answers is None:
-            yield note("no_samples")
-        if unverified := task.percent("unverified"):
-            yield note("unverified", percent=unverified)
+            yield (
+                "no samples, so there are no intervals, heat map, comparisons or gallery entries."
+            )
+        unverified = task.percent("unverified")
+        if unverified:
+            yield (f"nobody has verified the references of {unverified:.1f} % of the steps.")
 
     def gaps(self) -> Iterator[str]:
-        """Yield differences in visual input, steps, judges and prompts, and gaps in the prepared
-        data.
+        """Yield differences between runs, and gaps in the prepared data.
+
+        Runs may differ in visual input, steps, judges and prompts.
         """
-        media = {run.name: form for run in self.tasks if (form := run.text("media"))}
-        if len({form.partition(" ")[0] for form in media.values()}) > 1:
-            yield note("different_media", differences=differing(media))
+        yield from _differing_media(self.tasks)
         for runs in self._kinds:
             for what in ("judges", "prompts", "judge's prompts"):
-                if differences := differing(
+                differences = differing(
                     {run.name: run.conditions[what] or "unknown" for run in runs}
-                ):
-                    yield note("differing", what=what, differences=differences)
-            asked = [(run.answers or {}).keys() for run in runs]
-            if any(keys != asked[0] for keys in asked):
-                counts = "; ".join(
-                    f"{run.name}: {len(keys):,}" for run, keys in zip(runs, asked, strict=True)
                 )
-                yield note(
-                    "different_steps", count=len(set.intersection(*map(set, asked))), counts=counts
-                )
+                if differences:
+                    yield (f"Different {what}, so scores are not comparable: {differences}.")
+            yield from _different_steps(runs)
         prepared, problem = self._prepared
-        logged = {
-            key for run in self.tasks for key, step in (run.answers or {}).items() if step.doc
-        }
-        if bare_steps := self.answers.keys() - prepared.keys() - logged:
-            why = problem or note("not_prepared", example=min(bare_steps)[0])
-            yield note("bare", count=len(bare_steps), why=why)
+        logged: set[Key] = set()
+        for run in self.tasks:
+            logged.update(key for key, step in (run.answers or {}).items() if step.doc)
+        bare_steps = self.answers.keys() - prepared.keys() - logged
+        if bare_steps:
+            why = problem or f"they are not in the prepared data, for example {min(bare_steps)[0]}"
+            yield (
+                f"{len(bare_steps):,} steps have neither references nor images in the "
+                f"gallery: {why}"
+            )
 
 
-def _by_group(run: Graded, name: str) -> Mapping[str, float]:
-    scores = run.task_run.metrics.get(name)
-    return scores if isinstance(scores, Mapping) else {}
+def _table3(graded: Sequence[Graded]) -> Table:
+    """Put runs above Table 3 of the paper."""
+    return published_with_runs(
+        "Semantic consistency, next to Table 3 of the paper",
+        load_table("egointent", "table3"),
+        _published_rows(graded, {name: name for name in SCORES}),
+        _PUBLISHED_COLUMNS,
+        _PUBLISHED_NOTES,
+    )
+
+
+def _leaderboard(graded: Sequence[Graded]) -> Table:
+    """Put runs of the release's task above the leaderboard of the release."""
+    return published_with_runs(
+        "Semantic consistency and diagnostics, next to the leaderboard of August 2026",
+        load_table("egointent", "leaderboard"),
+        _published_rows(graded, {"overall": "overall", **RELEASE_NAMES}),
+        _PUBLISHED_COLUMNS,
+        _PUBLISHED_NOTES,
+    )
+
+
+def _published_rows(graded: Sequence[Graded], columns: Mapping[str, str]) -> list[OwnRow]:
+    """Return the rows of runs for a published table.
+
+    Args:
+        graded: The runs.
+        columns: The table's column for each score.
+    """
+    rows: list[OwnRow] = []
+    for run in graded:
+        row: dict[str, Value] = {"model": run.name, "apart": "; ".join(run.objections)}
+        for name, column in columns.items():
+            row[column] = run.means[name].value
+        rows.append({**row, **run.main.cells("overall"), **run.shares()})
+    return rows
+
+
+def _scores_table(graded: Sequence[Graded]) -> Table:
+    """Build the table of each score of each run with its interval, steps, videos and ratings."""
+    columns = (
+        Column("score_of", "Score"),
+        Column("model", "Run"),
+        Column("score", "Value", decimals=2),
+        *interval_columns("score", decimals=2),
+        Column("steps", "Steps"),
+        Column("videos", "Videos"),
+        Column("rated", "Ratings"),
+    )
+    notes = [
+        (
+            "Overall is the mean of the three fields' scores. Indoor and outdoor are the "
+            "overall score of those steps."
+        ),
+        ("Ratings: number of fields in the score, including missing fields, which score 0."),
+        _INTERVAL_NOTE,
+        (
+            "The gallery marks a step as right if the mean of its three ratings is at "
+            f"least {RIGHT}, and as wrong if it is below {WRONG}."
+        ),
+    ]
+    rows: list[dict[str, Value]] = []
+    for name in SCORES:
+        for run in graded:
+            mean = run.means[name]
+            if mean.questions == 0:
+                continue
+            row: dict[str, Value] = {
+                "score_of": _TITLES[name],
+                "model": run.name,
+                "steps": mean.questions,
+                "videos": mean.clusters,
+                "rated": _num_ratings(run, name),
+            }
+            rows.append({**row, **mean.cells("score")})
+    return table_of_runs("egointent_scores", "Scores with intervals", columns, rows, notes)
+
+
+def _num_ratings(run: Graded, score: str) -> int | None:
+    """Return the number of ratings in a score; None without samples."""
+    if run.answers is None:
+        return None
+    count = 0
+    for step in run.of(score):
+        ratings = step.record.graded.ratings
+        count += sum(ratings[field] is not None for field in fields_of(score))
+    return count
+
+
+def _scenarios_table(graded: Sequence[Graded]) -> Table | None:
+    """Build the table of overall scores by scenario; None without runs."""
+    if not graded:
+        return None
+    notes = [
+        (
+            "Overall score of the steps in each scenario. The scenario with the lowest "
+            "average over the runs comes first."
+        ),
+        "Several numbers of steps, such as 12 / 15: the runs differ.",
+    ]
+    return table_of_runs(
+        "egointent_scenarios",
+        "Overall score by scenario",
+        (Column("scenario", "Scenario"), Column("steps", "Steps"), *_run_columns(graded)),
+        _group_rows(graded, "scenario"),
+        notes,
+    )
+
+
+def _categories_table(graded: Sequence[Graded]) -> Table | None:
+    """Build the table of Goal-Step's steps, by the category of their goal; None without runs."""
+    if not graded:
+        return None
+    notes = [
+        (
+            "Overall score of the steps in each category. The category with the lowest "
+            "average over the runs comes first."
+        ),
+        "Several numbers of steps, such as 12 / 15: the runs differ.",
+        (
+            "The category is that of the video's goal in Goal-Step; the paper's scenarios "
+            "are places."
+        ),
+    ]
+    return table_of_runs(
+        "egointent_categories",
+        "Goal-Step steps: overall score by category",
+        (Column("category", "Category"), Column("steps", GOALSTEP_STEPS), *_run_columns(graded)),
+        _group_rows(graded, "category"),
+        notes,
+    )
+
+
+def _run_columns(graded: Sequence[Graded]) -> list[Column]:
+    """Return one column of scores per run."""
+    return [Column(run.name, run.name, EgoIntentReport.SPEC.decimals) for run in graded]
+
+
+def _group_rows(graded: Sequence[Graded], by: str) -> list[dict[str, Value]]:
+    """Return the runs' scores by group, the group with the lowest average first.
+
+    Args:
+        graded: The runs.
+        by: The metric with scores by group, ``scenario`` or ``category``.
+    """
+    scores: dict[str, Mapping[str, float]] = {}
+    groups: set[str] = set()
+    for run in graded:
+        metric = run.task_run.metrics.get(by)
+        scores[run.name] = metric if isinstance(metric, Mapping) else {}
+        groups.update(scores[run.name])
+    averages: dict[str, float] = {}
+    rows: dict[str, dict[str, Value]] = {}
+    for group in groups:
+        valid_scores: dict[str, float] = {}
+        for name, run_scores in scores.items():
+            score = run_scores.get(group)
+            if score is not None and not math.isnan(score):
+                valid_scores[name] = score
+        averages[group] = fmean(valid_scores.values()) if valid_scores else math.inf
+        rows[group] = {by: group, "steps": _num_steps(graded, group), **valid_scores}
+    return [rows[group] for group in sorted(groups, key=lambda group: (averages[group], group))]
+
+
+def _num_steps(graded: Sequence[Graded], group: str) -> int | str | None:
+    """Return the number of a group's steps, or the numbers if runs differ; None without samples."""
+    counts: set[int] = set()
+    for run in graded:
+        if run.answers:
+            counts.add(sum(step.groups["group"] == group for step in run.answers.values()))
+    if len(counts) == 1:
+        return counts.pop()
+    return " / ".join(map(str, sorted(counts))) or None
+
+
+def _flaws_of_steps(task: Graded) -> Iterator[str]:
+    """Yield differences of a task's steps from the benchmark's."""
+    size = task.count("split_size")
+    asked = task.count("num_steps")
+    if task.is_goalstep:
+        yield (
+            "steps, labels and cuts are Goal-Step's, not EgoIntent's; the published "
+            "scores are not comparable."
+        )
+    elif size is not None and size != OFFICIAL:
+        yield (
+            f"the annotation file has {size:,} steps, the paper {OFFICIAL:,}; the "
+            "published scores are not comparable."
+        )
+    if size is not None and asked is not None and asked < size:
+        yield (f"the model was asked about {asked:,} of the annotation file's {size:,} steps.")
+
+
+def _differing_media(graded: Iterable[Graded]) -> Iterator[str]:
+    """Yield the visual input of each run if the runs differ in it."""
+    media = {}
+    for run in graded:
+        form = run.text("media")
+        if form:
+            media[run.name] = form
+    if len({form.partition(" ")[0] for form in media.values()}) > 1:
+        yield (
+            "Steps were shown in different forms, as for open and closed models in the "
+            f"paper: {differing(media)}."
+        )
+
+
+def _different_steps(graded: Sequence[Graded]) -> Iterator[str]:
+    """Yield the number of steps of each run if the runs differ in their steps."""
+    asked = {run.name: set(run.answers or ()) for run in graded}
+    steps = list(asked.values())
+    if all(keys == steps[0] for keys in steps):
+        return
+    count = len(set.intersection(*steps))
+    counts = "; ".join(f"{name}: {len(keys):,}" for name, keys in asked.items())
+    yield (
+        f"All runs over the same data share {count:,} steps; some runs were asked about "
+        f"more: {counts}."
+    )
+
+
+def _verdict(mean: float | None) -> Verdict:
+    """Return the gallery's mark for the mean of a step's ratings."""
+    if mean is None:
+        return "unscored"
+    if mean >= RIGHT:
+        return "right"
+    return "wrong" if mean < WRONG else "partly"
 
 
 def _field_line(step: GradedStep, field: str) -> str:
@@ -330,9 +546,17 @@ def _field_line(step: GradedStep, field: str) -> str:
     return f"{TITLES[field]}: {step.fields.get(field, 'missing')} [{judgement}]"
 
 
+def _read_rows() -> dict[Key, dict[str, Any]]:
+    """Read the prepared steps."""
+    return {(row["step_id"], row["video_id"]): row for row in EGOINTENT.load(SPLIT)}
+
+
 def _frames(doc: Mapping[str, Any] | None, count: int) -> Images | None:
-    """Return a reader of the frames that a model with `count` frames was shown; None if the video
-    is missing.
+    """Return a reader of a step's frames; None if the video is missing.
+
+    Args:
+        doc: The prepared step; None if it is missing.
+        count: Number of frames that the model was shown.
     """
     # Path.is_file raises if a folder in the path is not accessible.
     if doc is None or not os.path.isfile(doc["video_path"]):  # noqa: PTH113
@@ -342,6 +566,5 @@ def _frames(doc: Mapping[str, Any] | None, count: int) -> Images | None:
 
 def read_frames(video: str, start_sec: float, end_sec: float, count: int) -> list[Image.Image]:
     """Read the frames that the model was shown, at most as many as the gallery shows."""
-    return read_video_frames(
-        video, thin(thin(step_frames(video, start_sec, end_sec), max(1, count)), _FRAMES)
-    )
+    shown = thin(step_frames(video, start_sec, end_sec), max(1, count))
+    return read_video_frames(video, thin(shown, _FRAMES))
