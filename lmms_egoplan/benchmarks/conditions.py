@@ -95,12 +95,12 @@ def condition_table(report: BenchmarkReport[Any]) -> Table | None:
 
 
 def _difference_from_own(
-    report: BenchmarkReport[Any], task: ScoredTask, own: ScoredTask | None
+    report: BenchmarkReport[Any], task: ScoredTask, own_task: ScoredTask | None
 ) -> Difference | None:
     """Compare a condition with the same run's own task; None if they are not comparable."""
-    if task is own or own is None or task.inexact or own.inexact:
+    if own_task is None or task is own_task or task.inexact or own_task.inexact:
         return None
-    return report.difference(task, own)
+    return report.difference(task, own_task)
 
 
 def condition_figure(report: BenchmarkReport[Any], chance: float | None = None) -> Figure | None:

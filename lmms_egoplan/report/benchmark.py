@@ -671,12 +671,12 @@ class BenchmarkReport(ABC, Generic[Task]):
             run: the run's name in the gallery.
             answer: the answer.
         """
-        shown = self.gallery_answer(answer)
-        rating = shown.rating
+        gallery_answer = self.gallery_answer(answer)
+        rating = gallery_answer.rating
         if run in self._demo_runs:
             rating = f"{document.DEMO}; {rating}" if rating else document.DEMO
         return replace(
-            shown,
+            gallery_answer,
             prompt=answer.prompt,
             tokens=answer.tokens,
             task=answer.task,

@@ -111,8 +111,8 @@ class Part(NamedTuple):
         if is_in_both:
             remark = "Runs of one version of a task are not compared with runs of another"
         else:
-            others = _label(self.other_versions)
-            remark = f"Runs of {self.label} are not compared with runs of {others}"
+            other_label = _label(self.other_versions)
+            remark = f"Runs of {self.label} are not compared with runs of {other_label}"
         return (
             f"{remark}: the task's media, prompts or scores have changed (see the changelog in "
             f"tasks/lmms_eval/{self.benchmark}/README.md)."

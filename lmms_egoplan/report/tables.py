@@ -229,11 +229,11 @@ class Table:
                     printed[index] = round(float(value), column.decimals or 0)
             if len(printed) < 2:
                 continue
-            best, *others = sorted(set(printed.values()), reverse=column.higher_is_better)
+            best, *worse = sorted(set(printed.values()), reverse=column.higher_is_better)
             for index, score in printed.items():
                 if score == best:
                     marks[index, position] = "best"
-                elif score in others[:1]:
+                elif score in worse[:1]:
                     marks[index, position] = "second"
         return marks
 

@@ -566,5 +566,5 @@ def _frames(doc: Mapping[str, Any] | None, count: int) -> Images | None:
 
 def read_frames(video: str, start_sec: float, end_sec: float, count: int) -> list[Image.Image]:
     """Read the frames that the model was shown, at most as many as the gallery shows."""
-    shown = thin(step_frames(video, start_sec, end_sec), max(1, count))
-    return read_video_frames(video, thin(shown, _FRAMES))
+    frames = thin(step_frames(video, start_sec, end_sec), max(1, count))
+    return read_video_frames(video, thin(frames, _FRAMES))
