@@ -364,7 +364,7 @@ def _scores_table(graded: Sequence[Graded]) -> Table:
             "Overall is the mean of the three fields' scores. Indoor and outdoor are the "
             "overall score of those steps."
         ),
-        ("Ratings: number of fields in the score, including missing fields, which score 0."),
+        "Ratings: number of fields in the score, including missing fields, which score 0.",
         _INTERVAL_NOTE,
         (
             "The gallery marks a step as right if the mean of its three ratings is at "

@@ -1034,7 +1034,7 @@ class EgoPlanReport(_ChoiceReport):
                 "narrations of the past actions instead of the video."
             ),
             self.chance_note(),
-            ("Ties: questions with several equally good best choices; the first one counts."),
+            "Ties: questions with several equally good best choices; the first one counts.",
             _INTERVAL_NOTE,
             _COUNTS_NOTE,
         ]
