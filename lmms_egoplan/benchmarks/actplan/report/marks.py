@@ -263,16 +263,12 @@ def length_figure(means: Mapping[str, Mapping[str, Mean]]) -> Figure | None:
     draw = partial(
         draw_lines, lengths, series, "correct by people, %", "steps of the first gold plan", 100
     )
-    return (
-        Figure(
-            "actplan_people_by_length",
-            "Correctness by length, judged by people",
-            PEOPLE_BY_LENGTH_NOTE,
-            draw,
-            spoken(lengths, series, 1),
-        )
-        if means
-        else None
+    return Figure(
+        "actplan_people_by_length",
+        "Correctness by length, judged by people",
+        PEOPLE_BY_LENGTH_NOTE,
+        draw,
+        spoken(lengths, series, 1),
     )
 
 
@@ -415,11 +411,15 @@ def errors_figure(marked: Sequence[Marked]) -> Figure | None:
         return None
     top = max(mean.value or 0 for bars in means.values() for mean in bars)
     draw = partial(draw_bars, _SHORT, means, "of all errors, %", min(100, 1.15 * top))
-    caption = (
+    return Figure(
+        "actplan_errors",
+        "Types of errors",
         "Like Fig. 6 of the paper, whose numbers are not printed: share of all errors by type, in "
-        "plans marked by people or a judge. A type counts once per plan. The table has the numbers."
+        "plans marked by people or a judge. A type counts once per plan. The table has the "
+        "numbers.",
+        draw,
+        spoken(_SHORT, means, 1),
     )
-    return Figure("actplan_errors", "Types of errors", caption, draw, spoken(_SHORT, means, 1))
 
 
 def _examples(key: str, marked: Marked) -> Iterator[tuple[str, str]]:
