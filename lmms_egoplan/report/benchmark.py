@@ -218,7 +218,7 @@ class BenchmarkReport(ABC, Generic[Task]):
         return {}
 
     @cached_property
-    def without_model(self) -> Sequence[Task]:
+    def text_baselines(self) -> Sequence[Task]:
         """The baselines that need no model, as tasks of a run."""
         return ()
 
@@ -539,7 +539,7 @@ class BenchmarkReport(ABC, Generic[Task]):
             slices=tuple(self.slices()),
             changes=tuple(self.changes()),
             baselines=tuple(
-                self._group(task.task, task.run.name, task.main) for task in self.without_model
+                self._group(task.task, task.run.name, task.main) for task in self.text_baselines
             ),
         )
 

@@ -334,10 +334,10 @@ class _ChoiceReport(BenchmarkReport[Series]):
     def usual(self) -> list[Series]:
         """The own tasks, the one without the video, and the baselines without a model."""
         asked = [task for task in self.tasks if task.shortcut in _MAIN_CONDITIONS]
-        return [*asked, *self.without_model]
+        return [*asked, *self.text_baselines]
 
     @cached_property
-    def without_model(self) -> list[Series]:
+    def text_baselines(self) -> list[Series]:
         """The baselines of `baseline_points`, as a run's tasks.
 
         They cover the questions that were asked and are available.
@@ -348,7 +348,7 @@ class _ChoiceReport(BenchmarkReport[Series]):
         """State the accuracies of chance and of the baselines without a model."""
         means = ", ".join(
             f"{task.task} {show(task.main.value, self.SPEC.decimals)} %"
-            for task in self.without_model
+            for task in self.text_baselines
         )
         return (
             f"Chance: {CHANCE:g} %. Without a model, over the {len(self.docs[0]):,} "
@@ -517,7 +517,7 @@ class _ChoiceReport(BenchmarkReport[Series]):
         """Return every score of every task, for the table of all scores."""
         accuracies = ("acc", "acc_sum", "acc_bytes", *self.QUESTIONS.part_metrics.values())
         rows = []
-        for task in (*self.tasks, *self.without_model):
+        for task in (*self.tasks, *self.text_baselines):
             row: dict[str, Value] = {
                 "run": task.run.name,
                 "task": task.task,
