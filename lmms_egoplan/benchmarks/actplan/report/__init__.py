@@ -362,9 +362,9 @@ class ActPlanReport(BenchmarkReport[Planned]):
         asked = task.number("num_plans")
         prepared = task.number("split_size")
         if task.number("lcs_norm") is None:
-            yield ("no LCS, because no instance has gold plan 1.")
+            yield "no LCS, because no instance has gold plan 1."
         if asked is not None and prepared and asked < prepared:
-            yield (f"{asked:,} plans, {asked / prepared:.1%} of the prepared instances.")
+            yield f"{asked:,} plans, {asked / prepared:.1%} of the prepared instances."
         if prepared and prepared != task.official:
             yield (
                 f"the data have {prepared:,} instances, the paper {task.official:,}. "
@@ -373,7 +373,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
             )
         unparsed = task.number("unparsed")
         if unparsed:
-            yield (f"{unparsed:.1%} of the answers have no step.")
+            yield f"{unparsed:.1%} of the answers have no step."
         cut = task.number("bleurt_truncated")
         if cut:
             yield (

@@ -272,16 +272,16 @@ class EgoIntentReport(BenchmarkReport[Graded]):
                 "count as neither right nor wrong."
             )
         if task.number("parsed") == 0:
-            yield ("no reply contains any of the three fields.")
+            yield "no reply contains any of the three fields."
         if task.is_by_demo:
-            yield ("the demo judge only compares words; its ratings are meaningless.")
+            yield "the demo judge only compares words; its ratings are meaningless."
         if task.answers is None:
             yield (
                 "no samples, so there are no intervals, heat map, comparisons or gallery entries."
             )
         unverified = task.percent("unverified")
         if unverified:
-            yield (f"nobody has verified the references of {unverified:.1f} % of the steps.")
+            yield f"nobody has verified the references of {unverified:.1f} % of the steps."
 
     def gaps(self) -> Iterator[str]:
         """Yield differences between runs, and gaps in the prepared data.
@@ -295,7 +295,7 @@ class EgoIntentReport(BenchmarkReport[Graded]):
                     {run.name: run.conditions[what] or "unknown" for run in runs}
                 )
                 if differences:
-                    yield (f"Different {what}, so scores are not comparable: {differences}.")
+                    yield f"Different {what}, so scores are not comparable: {differences}."
             yield from _different_steps(runs)
         prepared, problem = self._prepared
         logged: set[Key] = set()
@@ -500,7 +500,7 @@ def _flaws_of_steps(task: Graded) -> Iterator[str]:
             "published scores are not comparable."
         )
     if size is not None and asked is not None and asked < size:
-        yield (f"the model was asked about {asked:,} of the annotation file's {size:,} steps.")
+        yield f"the model was asked about {asked:,} of the annotation file's {size:,} steps."
 
 
 def _differing_media(graded: Iterable[Graded]) -> Iterator[str]:

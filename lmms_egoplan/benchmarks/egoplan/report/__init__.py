@@ -740,7 +740,7 @@ class _ChoiceReport(BenchmarkReport[Series]):
         """Yield problems with a task's questions and samples."""
         yield from self._flaws_of_questions(task)
         if task.answers is None:
-            yield ("without samples, there are no intervals, groups, comparisons or gallery.")
+            yield "without samples, there are no intervals, groups, comparisons or gallery."
         if task.inexact:
             yield f"{task.inexact}; the run is neither ranked nor compared."
         ranking_note = task.text("ranking_note")
@@ -773,7 +773,7 @@ class _ChoiceReport(BenchmarkReport[Series]):
                 f"{official:,}; scores are not comparable with published ones."
             )
         if asked is not None and size is not None and asked < size:
-            yield (f"{asked:,} of the annotation file's {size:,} questions were asked.")
+            yield f"{asked:,} of the annotation file's {size:,} questions were asked."
         failed = task.count("authors_fail") or 0
         if failed and asked is not None:
             ids = task.text("authors_fail_ids") or "unknown"

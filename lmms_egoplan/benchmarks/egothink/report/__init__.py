@@ -582,7 +582,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
                     "egothink."
                 )
         if task.is_by_demo:
-            yield ("the demo judge only compares words; its ratings are meaningless.")
+            yield "the demo judge only compares words; its ratings are meaningless."
         unlogged = [name for name, run in task.tasks.items() if run.samples is None]
         if unlogged:
             yield (
