@@ -84,7 +84,9 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("commit", nargs="?", default="main", help="commit to compare with")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="run only these cases")
     parser.add_argument("--list", action="store_true", help="list the cases")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the outputs of both trees")
+    parser.add_argument(
+        "--keep", type=Path, metavar="FOLDER", help="keep the outputs of both trees"
+    )
     parser.add_argument(
         "--cache",
         type=Path,

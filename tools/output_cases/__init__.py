@@ -35,6 +35,11 @@ class Case:
 
 
 CASES = (
+    Case("help", "help of all commands, and lists of the package"),
+    Case("errors", "wrong options, names and files of all commands"),
+    Case("demo", "the demo in lmms-eval, and commands that read its results"),
+    Case("lm-eval", "the demo's questions in lm-eval, and their report"),
+    Case("judges", "judges of the demo's questions, with scripted replies"),
     Case("tests-annotation", "tests of the annotation page", ("tests/annotation",)),
     Case("tests-benchmarks", "tests of the benchmarks", ("tests/benchmarks",)),
     Case("tests-cli", "tests of commands", ("tests/cli", "tests/launch")),

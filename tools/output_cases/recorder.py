@@ -11,9 +11,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import click.testing
 import httpx
 import pytest
+import typer.testing
 from loguru import logger
 
 from output_cases.store import store_folder, store_text
@@ -58,7 +58,7 @@ def pytest_configure() -> None:
 
 
 def _watch_commands() -> None:
-    invoke = click.testing.CliRunner.invoke
+    invoke = typer.testing.CliRunner.invoke
 
     def watched(self: Any, cli: Any, args: Any = None, *others: Any, **options: Any) -> Any:
         result = invoke(self, cli, args, *others, **options)
@@ -71,7 +71,7 @@ def _watch_commands() -> None:
         )
         return result
 
-    click.testing.CliRunner.invoke = watched  # type: ignore[method-assign]
+    typer.testing.CliRunner.invoke = watched  # type: ignore[method-assign]
 
 
 def _watch_pages() -> None:

@@ -1,0 +1,18 @@
+"""Run a case that is a function: ``python -m output_cases.run NAME``."""
+
+import sys
+from importlib import import_module
+
+# The function of each case, as module and name.
+_FUNCTIONS = {
+    "help": ("help", "show_help"),
+    "errors": ("errors", "make_errors"),
+    "demo": ("demo", "run_demo"),
+    "lm-eval": ("demo", "run_lm_eval"),
+    "judges": ("demo", "judge_answers"),
+    "training": ("training", "train"),
+}
+
+if __name__ == "__main__":
+    module, function = _FUNCTIONS[sys.argv[1]]
+    getattr(import_module(f"output_cases.{module}"), function)()
