@@ -18,6 +18,7 @@ import filecmp
 import hashlib
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -59,11 +60,12 @@ def main() -> int:
         print("\n".join(f"{case.name:20} {case.title}" for case in CASES))
         return 0
     cases = [case for case in CASES if not options.only or case.name in options.only]
+    if options.compare:
+        return compare_kept(cases, options.compare)
     commit = git("rev-parse", "--verify", f"{options.commit}^{{commit}}").strip()
     cache = options.cache.resolve()
     with tempfile.TemporaryDirectory(prefix="outputs-new-") as kept:
         new = Outputs("working tree", (options.keep or Path(kept)).resolve() / "after")
-        shutil.rmtree(new.folder, ignore_errors=True)
         differing = 0
         with Tree(None) as after, Tree(commit) as before:
             old = Outputs(commit[:12], cache / f"{commit}-{program_digest()}")
@@ -72,8 +74,23 @@ def main() -> int:
                     before.run(case, old.folder / case.name)
                 after.run(case, new.folder / case.name)
                 differing += compare_case(case, old, new)
-        if options.keep:
-            shutil.copytree(old.folder, options.keep / "before", dirs_exist_ok=True)
+                if options.keep:
+                    kept_before = options.keep / "before" / case.name
+                    shutil.rmtree(kept_before, ignore_errors=True)
+                    shutil.copytree(old.folder / case.name, kept_before)
+    print(f"{differing} files differ" if differing else "All outputs are equal.")
+    return int(differing > 0)
+
+
+def compare_kept(cases: Sequence[Case], folder: Path) -> int:
+    """Compare outputs that were kept, and return the exit code."""
+    old = Outputs("before", folder / "before")
+    new = Outputs("after", folder / "after")
+    differing = 0
+    for case in cases:
+        if all((outputs.folder / case.name / INFO).exists() for outputs in (old, new)):
+            differing += compare_case(case, old, new)
+            print(f"{case.name} is compared", flush=True)
     print(f"{differing} files differ" if differing else "All outputs are equal.")
     return int(differing > 0)
 
@@ -86,6 +103,9 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="list the cases")
     parser.add_argument(
         "--keep", type=Path, metavar="FOLDER", help="keep the outputs of both trees"
+    )
+    parser.add_argument(
+        "--compare", type=Path, metavar="FOLDER", help="only compare outputs of --keep"
     )
     parser.add_argument(
         "--cache",
@@ -135,11 +155,12 @@ class Tree:
 
     def run(self, case: Case, outputs: Path) -> None:
         """Run a case, and move its outputs to a folder."""
-        root = self._root = self._root or self._make()
+        root = self.root()
         work = root / "work"
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir()
         started = time.time()
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
         stored = root / "stored"
         shutil.rmtree(stored, ignore_errors=True)
         stored.mkdir()
@@ -154,13 +175,21 @@ class Tree:
                 check=False,
             ).returncode
         ended = time.time()
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        processor = after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime
         title = self._commit[:12] if self._commit else "working tree"
-        print(f"{case.name} of {title}: {ended - started:.0f} s, exit code {code}", flush=True)
+        times = f"{ended - started:.0f} s, {processor:.0f} s of a processor"
+        print(f"{case.name} of {title}: {times}, exit code {code}", flush=True)
         info = {"started": started, "ended": ended, "root": str(root), "code": code}
         (stored / INFO).write_text(json.dumps(info))
         shutil.rmtree(outputs, ignore_errors=True)
         outputs.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(stored, outputs)
+
+    def root(self) -> Path:
+        """Return the folder that contains the copy, in ``tree``."""
+        self._root = self._root or self._make()
+        return self._root
 
     def _make(self) -> Path:
         root = Path(tempfile.mkdtemp(prefix="outputs-")).resolve()

@@ -3,12 +3,19 @@
 import json
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from output_cases.commands import Commands
+from output_cases.inputs import (
+    INTENTS,
+    THOUGHTS,
+    prepare_sets,
+    scripted_judge,
+    thought_ids,
+    write_answers,
+    write_lines,
+)
 from output_cases.store import store_folder, store_text
 
 _SAMPLES = "demo/results"
@@ -34,6 +41,15 @@ def run_demo() -> None:
     )
     _submit(commands)
     _estimate(commands)
+    for benchmark, training in (
+        ("egoplan", "demo/egoplan/EgoPlan_validation.json"),
+        ("egoplan_bench2", "demo/egoplan/EgoPlan_validation.json"),
+        ("egointent", "demo/egointent-steps/steps.jsonl"),
+    ):
+        out = f"audit-{benchmark}"
+        commands.run("audit", benchmark, "--training", training, "--out", out)
+        if Path(out).exists():
+            store_folder(out, Path(out))
     _prepare_otherwise(commands)
 
 
@@ -60,9 +76,7 @@ def _submit(commands: Commands) -> None:
 
 def _estimate(commands: Commands) -> None:
     """Check runs, and print their estimates and commands."""
-    judge = {
-        "LMMS_EGOPLAN_JUDGE_MODEL": "demo",
-    }
+    judge = {"LMMS_EGOPLAN_JUDGE_MODEL": "demo"}
     for harness in ("lmms-eval", "lm-eval"):
         commands.run(
             *("run", f"demo/{_RANDOM}", "--benchmarks", "egoplan,egothink,egointent,actplan"),
@@ -106,27 +120,9 @@ def _prepare_otherwise(commands: Commands) -> None:
     store_folder("other", Path("other"))
 
 
-def _prepare_sets() -> None:
-    """Copy and prepare the demo's sets in the current folder, with a tiny model and an encoder."""
-    from typer.testing import CliRunner
-
-    from lmms_egoplan.benchmarks.registry import DEMO_SETS
-    from lmms_egoplan.cli import app
-    from lmms_egoplan.demo.checkpoint import write_checkpoint, write_encoder
-    from lmms_egoplan.demo.sets import copy_set
-
-    write_checkpoint(Path("checkpoint"))
-    write_encoder(Path("encoder-of-the-demo"))
-    os.environ["LMMS_EGOPLAN_ENCODER"] = str(Path("encoder-of-the-demo").resolve())
-    for demo_set in DEMO_SETS.values():
-        copy_set(demo_set, Path())
-        result = CliRunner().invoke(app, ["data", "prepare", *demo_set.prepare])
-        assert result.exit_code == 0, result.output
-
-
 def run_lm_eval() -> None:
     """Run the tasks in lm-eval with a tiny model, and read the results."""
-    _prepare_sets()
+    prepare_sets()
     commands = Commands("commands")
     tasks = "egoplan_val,egoplan_val_generate,egothink_bench,egointent,actplan_text_only"
     for model, selected in (("hf-vlm-ranker", tasks), ("dummy", "egoplan_val_blind")):
@@ -141,6 +137,9 @@ def run_lm_eval() -> None:
     commands.run("show", "runs")
     commands.run("report", "runs", "--out", "report", "--pictures", "none")
     store_folder("report", Path("report"))
+    commands.run("plan", "video", "--model", "checkpoint", "--limit", "2", "--out", "episodes")
+    if Path("episodes").exists():
+        store_folder("episodes", Path("episodes"))
 
 
 def _tasks_folder() -> str:
@@ -149,95 +148,99 @@ def _tasks_folder() -> str:
     return str(LM_EVAL_TASKS)
 
 
-@contextmanager
-def _judge(*models: str) -> Iterator[Any]:
-    """Serve judges whose ratings depend on the prompt and the model alone, and set the first."""
-    from judge_server import JudgeServer, Reply
-
-    def reply(prompt: str, before: int) -> Any:
-        number = sum(prompt.encode()) + before
-        if "[[" in prompt and "0.5" in prompt:
-            return Reply(f"A reason. Rating: [[{(0, 0.5, 1)[number % 3]}]]")
-        return Reply(f"A reason.\n[[{number % 6}]]" if number % 7 else "No rating.")
-
-    with JudgeServer(reply) as server:
-        os.environ["LMMS_EGOPLAN_JUDGE_BASE_URL"] = server.url
-        os.environ["LMMS_EGOPLAN_JUDGE_API_KEY"] = "sk-key-of-the-comparison"
-        os.environ["LMMS_EGOPLAN_JUDGE_MODEL"] = models[0]
-        yield server
-
-
-def _write_lines(path: str, rows: list[dict[str, Any]]) -> None:
-    text = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
-    Path(path).write_text(text, encoding="utf-8")
-
-
 def judge_answers() -> None:
     """Judge answers to all benchmarks' questions, and compare judges with people."""
-    _prepare_sets()
+    prepare_sets()
+    shutil.rmtree("checkpoint")
+    write_answers()
+    write_lines("plans.jsonl", _plans())
     commands = Commands("commands")
-    dimensions = sorted({path.name for path in Path("data/egothink").iterdir() if path.is_dir()})
-    store_text("dimensions.txt", "\n".join(dimensions))
-    names = (
-        "activity affordance assistance attribute comparison counting existence forecasting "
-        "location navigation situated spatial"
-    ).split()
-    ids = [f"{name}/{number}" for name in names for number in (1, 2)]
-    _write_lines("thoughts.jsonl", [{"id": key, "answer": f"I see {key}, ½."} for key in ids])
-    steps = Path("egointent-steps/steps.jsonl").read_text(encoding="utf-8").splitlines()
-    keys = [json.loads(line)["step_id"] for line in steps]
-    reply = '{"intent": "cook", "local": "take the egg", "global": "cook", "next": "eat"}'
-    _write_lines("steps.jsonl", [{"step_id": key, "answer": f"{key}: {reply}"} for key in keys])
-    plans = [
-        {"id": f"plan/{number}", "candidate": text, "references": ["grab(cup)\nopen(door)"]}
-        for number, text in enumerate(
-            ("grab(cup)\nopen(door)", "open(door)", "", "1. Grab the cup.")
-        )
-    ]
-    _write_lines("plans.jsonl", plans)
     commands.run("score", "actplan", "plans.jsonl", "--out", "scores.json")
-    with _judge("org/first", "org/second") as server:
-        for benchmark, answers in (("egothink", "thoughts.jsonl"), ("egointent", "steps.jsonl")):
-            arguments = ("judge", benchmark, answers, "--out", f"{benchmark}.jsonl")
-            commands.run(*arguments, "--estimate")
-            Path("prices.json").write_text('{"org/first": {"input": 2.5, "output": 10}}')
-            commands.run(*arguments, "--estimate", "--prices", "prices.json")
-            commands.run(*arguments, "--max-requests", "5", "--concurrency", "1")
-            commands.run(*arguments, "--concurrency", "1")
-            commands.run(*arguments, "--retry-rejected", "--concurrency", "1")
-            commands.run(*arguments[:-1], f"{benchmark}-batch.jsonl", "--batch")
-        for protocol in ("paper", "authors", "lmms-eval-0.7.3"):
-            out = f"{protocol}.jsonl"
-            commands.run(
-                "judge", "egothink", "thoughts.jsonl", "--protocol", protocol, "--out", out
-            )
+    Path("prices.json").write_text('{"org/first": {"input": 2.5, "output": 10}}')
+    with scripted_judge("org/first") as server:
+        for benchmark, answers in (("egothink", THOUGHTS), ("egointent", INTENTS)):
+            _judge(commands, benchmark, answers)
+        for protocol in ("authors", "lmms-eval-0.7.3"):
+            out = ("--out", f"{protocol}.jsonl")
+            commands.run("judge", "egothink", THOUGHTS, "--protocol", protocol, *out)
+        commands.run("judge", "egothink", THOUGHTS, "--repeats", "2", "--out", "repeats.jsonl")
         commands.run(
-            "judge", "egothink", "thoughts.jsonl", "--repeats", "2", "--out", "repeats.jsonl"
-        )
-        commands.run(
-            *("judge", "egothink", "thoughts.jsonl", "--out", "second.jsonl"),
+            *("judge", "egothink", THOUGHTS, "--out", "second.jsonl"),
             LMMS_EGOPLAN_JUDGE_MODEL="org/second",
         )
-        commands.run("judge", "actplan", "plans.jsonl", "--out", "errors")
-        bodies = sorted(json.dumps(body, sort_keys=True) for body in server.bodies)
+        commands.run("judge", "actplan", "plans.jsonl", "--out", "marked")
+        bodies = sorted({json.dumps(body, sort_keys=True) for body in server.bodies})
     store_text("requests.txt", "\n".join(bodies))
-    human = "id,first,second\n" + "".join(
-        f"{key},{(0, 0.5, 1)[number % 3]},{(1, 0.5)[number % 2]}\n"
-        for number, key in enumerate(ids)
-    )
-    Path("human.csv").write_text(human)
-    judged = ("egothink.jsonl", "second.jsonl")
-    commands.run("agreement", "egothink", *judged, "--human", "human.csv", "--out", "agreement.csv")
-    commands.run("agreement", "egothink", *judged)
-    commands.run("show", "egothink.jsonl", "egointent.jsonl")
-    commands.run(
-        "report",
-        "egothink.jsonl",
-        "second.jsonl",
-        "repeats.jsonl",
-        "egointent.jsonl",
-        "--out",
-        "report",
-    )
-    shutil.rmtree("checkpoint")
+    _agree(commands)
+    commands.run("show", "egothink.jsonl.partial", "egointent.jsonl.partial", "second.jsonl")
+    judged = [path.name for path in sorted(Path().glob("*.jsonl")) if path.name not in _INPUTS]
+    commands.run("report", *judged, "--out", "report", "--pictures", "none")
     store_folder("files", Path())
+
+
+_INPUTS = (THOUGHTS, INTENTS, "plans.jsonl")
+
+
+def _plans() -> list[dict[str, Any]]:
+    """Return plans with people's labels. The first ones have the ids of the demo's instances."""
+    texts = ("grab(cup)\nopen(door)", "open(door)", "", "1. Grab the cup.\n2. Open the door.")
+    plans = []
+    for number, text in enumerate(texts):
+        plans.append(
+            {
+                "id": f"plan/{number}",
+                "candidate": text,
+                "references": ["grab(cup)\nopen(door)", "open(door)\ngrab(cup)"],
+                "correct": number % 2,
+                "commonsense": 1,
+            }
+        )
+    return plans
+
+
+def _judge(commands: Commands, benchmark: str, answers: str) -> None:
+    arguments = ("judge", benchmark, answers, "--out", f"{benchmark}.jsonl")
+    commands.run(*arguments, "--estimate")
+    commands.run(*arguments, "--estimate", "--prices", "prices.json")
+    commands.run(*arguments, "--max-requests", "5", "--concurrency", "1")
+    commands.run(*arguments, "--concurrency", "1", "--prices", "prices.json")
+    commands.run(*arguments, "--concurrency", "1", "--retry-rejected")
+
+
+def _agree(commands: Commands) -> None:
+    """Compare judges with each other and with people, whose ratings are a pattern."""
+    rows = ["id,first,second"]
+    for number, key in enumerate(thought_ids()):
+        rows.append(f"{key},{(0, 0.5, 1)[number % 3]},{(1, 0.5)[number % 2]}")
+    Path("human.csv").write_text("\n".join(rows) + "\n")
+    judged = ("authors.jsonl", "second.jsonl")
+    commands.run("agreement", "egothink", *judged)
+    commands.run("agreement", "egothink", *judged, "--human", "human.csv", "--out", "agreement.csv")
+
+
+def vary_protocol() -> None:
+    """Measure the sensitivity of a scripted model's score."""
+    from judge_server import JudgeServer, Reply
+
+    prepare_sets()
+
+    def reply(prompt: str, _: int) -> Any:
+        letter = "ABCD"[sum(prompt.encode()) % 4]
+        return Reply(
+            (f"{letter}", f"The answer is {letter}.", f"\\boxed{{{letter}}}")[len(prompt) % 3]
+        )
+
+    commands = Commands("commands")
+    with JudgeServer(reply) as server:
+        for benchmark in ("egoplan", "egoplan_bench2"):
+            commands.start(
+                *("sensitivity", benchmark, "org/model", "--questions", "6"),
+                *("--backend", "async_openai", "--out", f"varied-{benchmark}"),
+                *("--model-args", f"base_url={server.url},max_retries=1,num_cpus=2"),
+                OPENAI_API_KEY="none",
+            )
+        bodies = sorted({json.dumps(body, sort_keys=True) for body in server.bodies})
+    store_text("requests.txt", "\n".join(bodies))
+    for benchmark in ("egoplan", "egoplan_bench2"):
+        if Path(f"varied-{benchmark}").exists():
+            store_folder(f"varied-{benchmark}", Path(f"varied-{benchmark}"))

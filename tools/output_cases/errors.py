@@ -1,9 +1,16 @@
 """Wrong options, names and files: one message for each."""
 
-import json
 from pathlib import Path
 
 from output_cases.commands import Commands
+from output_cases.inputs import prepare_sets
+from output_cases.store import store_text
+
+# No judge answers there, and none is asked.
+_JUDGE = {
+    "LMMS_EGOPLAN_JUDGE_BASE_URL": "http://127.0.0.1:9/v1",
+    "LMMS_EGOPLAN_JUDGE_MODEL": "org/judge",
+}
 
 # Contents of files in the place of JSON, JSON Lines, CSV or YAML.
 _CONTENTS = {
@@ -28,10 +35,10 @@ _READERS = (
     "show {file}",
     "report {file} --out {out}",
     "compare {file} {file}",
-    "judge egothink {file} --out {out}",
-    "judge egointent {file} --out {out}",
-    "judge actplan {file} --out {out}",
-    "judge egoplan {file} --out {out}",
+    "judge egothink {file} --out {out} --estimate",
+    "judge egointent {file} --out {out} --estimate",
+    "judge actplan {file} --out {out} --estimate",
+    "judge egoplan {file} --out {out} --estimate",
     "agreement egothink {file} {file} --human {file} --out {out}",
     "agreement egothink {file} {file}",
     "score actplan {file} --out {out}",
@@ -125,10 +132,13 @@ _WRONG = (
 
 
 def make_errors() -> None:
-    """Run all wrong commands. Each damaged file is read by each command that reads files."""
+    """Run all wrong commands. Each damaged file is read by each command that reads files.
+
+    Annotation commands have no prepared data: with usable files, they would serve a page.
+    """
+    prepare_sets()
     for name, content in _CONTENTS.items():
-        for suffix in ("json", "jsonl"):
-            Path(f"{name}.{suffix}").write_bytes(content)
+        Path(f"{name}.jsonl").write_bytes(content)
     Path("file-of-mine").write_text("mine")
     wrong = Commands("wrong")
     for line in _WRONG:
@@ -138,8 +148,9 @@ def make_errors() -> None:
         name = "-".join(word for word in words[:2] if word[0] not in "{-")
         damaged = Commands(f"damaged/{number:02}-{name}")
         for content in _CONTENTS:
-            for suffix in ("json", "jsonl") if "annotations" in reader else ("jsonl",):
-                line = reader.format(file=f"{content}.{suffix}", out=f"out-{number}-{content}")
-                damaged.run(*line.split())
-    left = sorted(path.name for path in Path().glob("out-*"))
-    Path("left.json").write_text(json.dumps(left))
+            line = reader.format(file=f"{content}.jsonl", out=f"out-{number}-{content}")
+            variables = dict(_JUDGE)
+            if "annotate" in reader:
+                variables["LMMS_EGOPLAN_DATA"] = str(Path("no-data").resolve())
+            damaged.run(*line.split(), **variables)
+    store_text("left.txt", "\n".join(sorted(path.name for path in Path().glob("out-*"))))

@@ -14,6 +14,8 @@ _TIME = re.compile(
     re.VERBOSE,
 )
 _SECONDS = re.compile(r"\b\d{10}(?:\.\d+)?\b")
+# Characters of frames and bullets in help, whose lines may break elsewhere.
+_FRAME = re.compile("[─-╿•]")
 # Each pattern with its replacement.
 _REPLACED = (
     (re.compile(r"(127\.0\.0\.1|localhost):\d{4,5}"), r"\1:PORT"),
@@ -33,7 +35,7 @@ def normalise(text: str, info: dict[str, Any], name: str) -> str:
     for pattern, replacement in _REPLACED:
         text = pattern.sub(replacement, text)
     if name.startswith("help/"):
-        text = " ".join(text.split())
+        text = "\n".join(_FRAME.sub(" ", text).split())
     return text
 
 

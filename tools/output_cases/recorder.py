@@ -8,6 +8,7 @@ of hypothesis are left out, because their examples depend on the source of the t
 import json
 import re
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -114,10 +115,8 @@ def pytest_runtest_protocol(item: Any) -> Any:
         filter="lmms_egoplan",
     )
     yield
-    try:
+    with suppress(ValueError):  # a harness may have removed all sinks
         logger.remove(sink)
-    except ValueError:  # a harness has removed all sinks
-        pass
     if getattr(item.obj, "is_hypothesis_test", False):
         return
     name = _file_name(item.nodeid)

@@ -10,7 +10,9 @@ _FUNCTIONS = {
     "demo": ("demo", "run_demo"),
     "lm-eval": ("demo", "run_lm_eval"),
     "judges": ("demo", "judge_answers"),
+    "sensitivity": ("demo", "vary_protocol"),
     "training": ("training", "train"),
+    "annotation": ("annotation", "annotate"),
 }
 
 if __name__ == "__main__":
