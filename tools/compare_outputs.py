@@ -14,17 +14,20 @@ and the exit code is 1. The outputs of a commit are kept in ``--cache`` and used
 
 import argparse
 import difflib
+import fcntl
 import filecmp
 import hashlib
 import json
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,8 +36,11 @@ from output_cases.normalise import normalise, normalise_name
 
 TOOLS = Path(__file__).resolve().parent
 REPOSITORY = TOOLS.parent
+# On the file system of temporary files, to which a copy can be moved.
+ROOT = Path(tempfile.gettempdir()).resolve() / "lmms-egoplan-outputs"
 MOST_FILES = 40
 MOST_LINES = 24
+MOST_COMPARED = 300
 LONGEST_LINE = 400
 # Variables that would change what commands do. The cases set their own.
 USERS_PREFIXES = ("LMMS_", "OPENAI_", "AZURE_", "PYTEST_", "HF_", "WANDB_", "XDG_")
@@ -55,6 +61,8 @@ class Outputs:
 
 def main() -> int:
     """Compare, and return the exit code."""
+    # Like Ctrl-C, a signal ends the running case and deletes the copies of the trees.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     options = parse_options()
     if options.list:
         print("\n".join(f"{case.name:20} {case.title}" for case in CASES))
@@ -139,61 +147,74 @@ def program_digest() -> str:
 class Tree:
     """A copy of a commit or of the working tree, while the context is open. It is made when needed.
 
-    The names of the copies' folders have the same length, so that lines break at the same place.
+    Fingerprints and keys contain paths. Therefore all cases of all trees run in the folder `ROOT`,
+    one after another, and the copy is there only while its case runs.
     """
 
     def __init__(self, commit: str | None) -> None:
         self._commit = commit
-        self._root: Path | None = None
+        self._copy: Path | None = None
 
     def __enter__(self) -> "Tree":
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._root:
-            shutil.rmtree(self._root, ignore_errors=True)
+        if self._copy:
+            shutil.rmtree(self._copy, ignore_errors=True)
 
     def run(self, case: Case, outputs: Path) -> None:
         """Run a case, and move its outputs to a folder."""
-        root = self.root()
-        work = root / "work"
-        shutil.rmtree(work, ignore_errors=True)
-        work.mkdir()
-        started = time.time()
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        stored = root / "stored"
-        shutil.rmtree(stored, ignore_errors=True)
-        stored.mkdir()
-        with (stored / "output.log").open("w") as log:
-            code = subprocess.run(
-                [sys.executable, *case.arguments(root)],
-                cwd=work,
-                env=environment(root),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                check=False,
-            ).returncode
-        ended = time.time()
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        processor = after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime
-        title = self._commit[:12] if self._commit else "working tree"
-        times = f"{ended - started:.0f} s, {processor:.0f} s of a processor"
-        print(f"{case.name} of {title}: {times}, exit code {code}", flush=True)
-        info = {"started": started, "ended": ended, "root": str(root), "code": code}
-        (stored / INFO).write_text(json.dumps(info))
-        shutil.rmtree(outputs, ignore_errors=True)
-        outputs.parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(stored, outputs)
+        with self.placed() as root:
+            stored = root / "stored"
+            stored.mkdir()
+            started = time.time()
+            used = resource.getrusage(resource.RUSAGE_CHILDREN)
+            with (stored / "output.log").open("w") as log:
+                code = subprocess.run(
+                    [sys.executable, *case.arguments(root)],
+                    cwd=root / "work",
+                    env=environment(root),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    check=False,
+                ).returncode
+            ended = time.time()
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            processor = after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime
+            title = self._commit[:12] if self._commit else "working tree"
+            times = f"{ended - started:.0f} s, {processor:.0f} s of a processor"
+            print(f"{case.name} of {title}: {times}, exit code {code}", flush=True)
+            info = {"started": started, "ended": ended, "root": str(root), "code": code}
+            (stored / INFO).write_text(json.dumps(info))
+            shutil.rmtree(outputs, ignore_errors=True)
+            outputs.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(stored, outputs)
 
-    def root(self) -> Path:
-        """Return the folder that contains the copy, in ``tree``."""
-        self._root = self._root or self._make()
-        return self._root
+    @contextmanager
+    def placed(self) -> Iterator[Path]:
+        """Move the copy to ``ROOT/tree`` while the context is open; yield `ROOT`.
+
+        Another comparison on this machine waits until then.
+        """
+        self._copy = self._copy or self._make()
+        with ROOT.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            shutil.rmtree(ROOT, ignore_errors=True)
+            (ROOT / "work").mkdir(parents=True)
+            shared = shared_folder()
+            if shared:
+                (ROOT / "shared").symlink_to(shared)
+            (self._copy / "tree").rename(ROOT / "tree")
+            try:
+                yield ROOT
+            finally:
+                (ROOT / "tree").rename(self._copy / "tree")
+                shutil.rmtree(ROOT, ignore_errors=True)
 
     def _make(self) -> Path:
-        root = Path(tempfile.mkdtemp(prefix="outputs-")).resolve()
-        tree = root / "tree"
+        copy = Path(tempfile.mkdtemp(prefix="outputs-"))
+        tree = copy / "tree"
         tree.mkdir()
         if self._commit:
             with subprocess.Popen(
@@ -206,10 +227,7 @@ class Tree:
                 if (REPOSITORY / name).is_file():
                     (tree / name).parent.mkdir(parents=True, exist_ok=True)
                     shutil.copy2(REPOSITORY / name, tree / name, follow_symlinks=False)
-        shared = shared_folder()
-        if shared:
-            (root / "shared").symlink_to(shared)
-        return root
+        return copy
 
 
 def shared_folder() -> Path | None:
@@ -286,9 +304,12 @@ def compare_file(
     ]
     if texts[0] == texts[1]:
         return
-    lines = difflib.unified_diff(
-        texts[0].splitlines(), texts[1].splitlines(), *titles, lineterm="", n=1
-    )
+    sides = [text.splitlines() for text in texts]
+    start = len(os.path.commonprefix(sides))
+    # The whole texts can be too long for difflib.
+    before, after = (side[max(0, start - 1) : start + MOST_COMPARED] for side in sides)
+    yield f"line {start + 1}\n"
+    lines = difflib.unified_diff(before, after, *titles, lineterm="", n=1)
     for number, line in enumerate(lines):
         if number >= MOST_LINES:
             yield "...\n"

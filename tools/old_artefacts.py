@@ -34,7 +34,8 @@ def main() -> int:
     if options.action == "make":
         folder.mkdir(parents=True)
         with Tree(git("rev-parse", "--verify", f"{options.commit}^{{commit}}").strip()) as tree:
-            return run(tree.root(), folder, "make")
+            with tree.placed() as root:
+                return run(root, folder, "make")
     return run(REPOSITORY.parent, folder, "read", *(options.only or ()), tree=REPOSITORY)
 
 

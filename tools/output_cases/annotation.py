@@ -1,6 +1,5 @@
 """Labels of people, given over HTTP: the pages, the database, its clips and its export."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ def annotate() -> None:
     intents = _open_intents()
     pages = _label(intents, lambda page: unchanged(page), 30)
     store_text("egointent-pages.html", "\n".join(pages))
-    store_text("clips.json", json.dumps(_clips(intents), indent=1))
+    store_text("clips.txt", "\n".join(_clips(intents)))
     intents.close()
     thoughts = _open_thoughts()
     pages = _label(thoughts, lambda page: {"rating": "0.5" if len(page) % 2 else "1"}, 20)
@@ -27,10 +26,9 @@ def annotate() -> None:
     thoughts.close()
     for name in ("egointent", "egothink"):
         commands.run("annotate", "status", f"{name}.sqlite")
-        commands.run("annotate", "export", f"{name}.sqlite", "--out", name)
-        commands.run("annotate", "backup", f"{name}.sqlite", f"{name}-copy.sqlite")
-        store_folder(name, Path(name))
-    store_folder("videos", Path("egointent.sqlite.media"))
+        commands.run("annotate", "export", f"{name}.sqlite", "--out", f"labels-{name}")
+        store_folder(f"labels-{name}", Path(f"labels-{name}"))
+        commands.run("annotate", "backup", f"{name}.sqlite", "--out", f"{name}-copy.sqlite")
     for database in Path().glob("*.sqlite"):
         Path("databases").mkdir(exist_ok=True)
         (Path("databases") / database.name).write_bytes(database.read_bytes())
@@ -65,10 +63,24 @@ def _open_thoughts() -> Any:
 
 
 def _clips(store: Any) -> list[str]:
-    from lmms_egoplan.annotation.egointent import FLOW
+    """Return each item's form, and the number of frames and the size of its clips.
 
-    forms = [FLOW.form(item.contents) for item in store.items()]
-    return [repr(form) for form in forms]
+    Names of clips depend on times, and their bytes on the load of the machine.
+    """
+    from lmms_egoplan.annotation.egointent import FLOW
+    from lmms_egoplan.annotation.serve import media_folder
+    from lmms_egoplan.media.frames import count_video_frames, read_video_frames
+
+    folder = media_folder(store.database.path)
+    lines = []
+    for item in store.items():
+        form = FLOW.form(item.contents)
+        lines.append(repr(form))
+        for part in form.media:
+            path = folder.file(part)
+            frames = read_video_frames(path, range(count_video_frames(path)))
+            lines.append(f"{len(frames)} frames of {frames[0].size}")
+    return lines
 
 
 def _label(store: Any, values_of: Any, count: int) -> list[str]:

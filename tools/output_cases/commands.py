@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from loguru import logger
+
 from output_cases.store import store_text
 
 _LONGEST_S = 300
@@ -33,11 +35,15 @@ class Commands:
         from lmms_egoplan.cli import app
 
         words = [str(argument) for argument in arguments]
+        logged: list[str] = []
+        logger.remove()  # the default sink writes to the output of the first command
+        logger.add(logged.append, level="INFO", format="{level} {message}", colorize=False)
         with _changed(environment), _limited():
             result = CliRunner().invoke(app, words)
         error = result.exception
         raised = "" if error is None or isinstance(error, SystemExit) else repr(error)
-        self._add(words, result.exit_code, raised, result.stdout, result.stderr)
+        err = result.stderr + "".join(logged)
+        self._add(words, result.exit_code, raised, result.stdout, err)
 
     def start(self, *arguments: str | Path, **environment: str) -> None:
         """Run ``lmms-egoplan`` in a process of its own."""

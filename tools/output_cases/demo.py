@@ -9,6 +9,7 @@ from typing import Any
 from output_cases.commands import Commands
 from output_cases.inputs import (
     INTENTS,
+    PORT,
     THOUGHTS,
     prepare_sets,
     scripted_judge,
@@ -231,7 +232,7 @@ def vary_protocol() -> None:
         )
 
     commands = Commands("commands")
-    with JudgeServer(reply) as server:
+    with JudgeServer(reply, PORT) as server:
         for benchmark in ("egoplan", "egoplan_bench2"):
             commands.start(
                 *("sensitivity", benchmark, "org/model", "--questions", "6"),

@@ -21,6 +21,8 @@ DIMENSIONS = (
     "situated",
     "spatial",
 )
+# Of scripted servers: keys of replies and records of runs contain the address.
+PORT = 28713
 THOUGHTS = "thoughts.jsonl"
 INTENTS = "intents.jsonl"
 
@@ -79,7 +81,7 @@ def scripted_judge(model: str) -> Iterator[Any]:
             return Reply(f"A reason. Rating: [[{(0, 0.5, 1)[number % 3]}]]")
         return Reply(f"A reason.\n[[{number % 6}]]" if number % 7 else "No rating.")
 
-    with JudgeServer(reply) as server:
+    with JudgeServer(reply, PORT) as server:
         os.environ["LMMS_EGOPLAN_JUDGE_BASE_URL"] = server.url
         os.environ["LMMS_EGOPLAN_JUDGE_API_KEY"] = "sk-key-of-the-comparison"
         os.environ["LMMS_EGOPLAN_JUDGE_MODEL"] = model

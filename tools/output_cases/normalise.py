@@ -16,10 +16,20 @@ _TIME = re.compile(
 _SECONDS = re.compile(r"\b\d{10}(?:\.\d+)?\b")
 # Characters of frames and bullets in help, whose lines may break elsewhere.
 _FRAME = re.compile("[─-╿•]")
+# A progress bar with its title, which is drawn again after any time.
+_BAR = re.compile(r"\r*([^\r\n]*?):?\s*\d+%\|[^\r\n|]*\|\s*\d+/\d+ \[[^\]\r\n]*\]\s*")
+_BARS = re.compile(r"(?m)(^.*: BAR\n)\1+")
 # Each pattern with its replacement.
 _REPLACED = (
     (re.compile(r"(127\.0\.0\.1|localhost):\d{4,5}"), r"\1:PORT"),
+    (re.compile(r'("_fingerprint": ")[0-9a-f]{16}'), r"\1FINGERPRINT"),
     (re.compile(r"0x[0-9a-f]{6,}"), "0xADDRESS"),
+    (
+        re.compile(
+            r"(train_(?:runtime|samples_per_second|steps_per_second)['\"]?: ['\"]?)[-+0-9.e]+"
+        ),
+        r"\1NUMBER",
+    ),
 )
 
 
@@ -32,6 +42,7 @@ def normalise(text: str, info: dict[str, Any], name: str) -> str:
     """Return the text without what must differ."""
     text = text.replace(info["root"], "ROOT")
     text = _without_times(text, info)
+    text = _BARS.sub(r"\1", _BAR.sub(r"\1: BAR\n", text))
     for pattern, replacement in _REPLACED:
         text = pattern.sub(replacement, text)
     if name.startswith("help/"):

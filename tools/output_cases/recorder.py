@@ -18,6 +18,7 @@ import typer.testing
 from loguru import logger
 
 from output_cases.store import store_folder, store_text
+from output_cases.tokens import fix_tokens
 
 _MOST_COMMANDS = 200
 
@@ -108,6 +109,7 @@ def pytest_runtest_protocol(item: Any) -> Any:
     """Store the record of a test at its end."""
     global _record
     _record = record = _Record()
+    fix_tokens()
     sink = logger.add(
         lambda message: record.add("log", f"{message.record['level'].name} {message.rstrip()}"),
         level="INFO",

@@ -3,6 +3,8 @@
 import sys
 from importlib import import_module
 
+from output_cases.tokens import fix_tokens
+
 # The function of each case, as module and name.
 _FUNCTIONS = {
     "help": ("help", "show_help"),
@@ -16,5 +18,6 @@ _FUNCTIONS = {
 }
 
 if __name__ == "__main__":
+    fix_tokens()
     module, function = _FUNCTIONS[sys.argv[1]]
     getattr(import_module(f"output_cases.{module}"), function)()
