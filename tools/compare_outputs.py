@@ -305,7 +305,9 @@ def compare_file(
     if texts[0] == texts[1]:
         return
     sides = [text.splitlines() for text in texts]
-    start = len(os.path.commonprefix(sides))
+    pairs = zip(*sides, strict=False)
+    start = next((at for at, (one, other) in enumerate(pairs) if one != other), 0)
+    start = start or min(map(len, sides))
     # The whole texts can be too long for difflib.
     before, after = (side[max(0, start - 1) : start + MOST_COMPARED] for side in sides)
     yield f"line {start + 1}\n"

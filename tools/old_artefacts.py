@@ -33,9 +33,9 @@ def main() -> int:
     folder = options.folder.resolve()
     if options.action == "make":
         folder.mkdir(parents=True)
-        with Tree(git("rev-parse", "--verify", f"{options.commit}^{{commit}}").strip()) as tree:
-            with tree.placed() as root:
-                return run(root, folder, "make")
+        commit = git("rev-parse", "--verify", f"{options.commit}^{{commit}}").strip()
+        with Tree(commit) as tree, tree.placed() as root:
+            return run(root, folder, "make")
     return run(REPOSITORY.parent, folder, "read", *(options.only or ()), tree=REPOSITORY)
 
 
