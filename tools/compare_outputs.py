@@ -17,6 +17,7 @@ import difflib
 import fcntl
 import filecmp
 import hashlib
+import itertools
 import json
 import os
 import resource
@@ -306,8 +307,8 @@ def compare_file(
         return
     sides = [text.splitlines() for text in texts]
     pairs = zip(*sides, strict=False)
-    start = next((at for at, (one, other) in enumerate(pairs) if one != other), 0)
-    start = start or min(map(len, sides))
+    equal = itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)
+    start = sum(1 for _ in equal)
     # The whole texts can be too long for difflib.
     before, after = (side[max(0, start - 1) : start + MOST_COMPARED] for side in sides)
     yield f"line {start + 1}\n"
