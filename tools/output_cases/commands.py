@@ -37,7 +37,8 @@ class Commands:
         words = [str(argument) for argument in arguments]
         logged: list[str] = []
         logger.remove()  # the default sink writes to the output of the first command
-        logger.add(logged.append, level="INFO", format="{level} {message}", colorize=False)
+        # A function leaves out tracebacks, which name lines of code.
+        logger.add(logged.append, level="INFO", format=lambda _: "{level} {message}\n")
         with _changed(environment), _limited():
             result = CliRunner().invoke(app, words)
         error = result.exception

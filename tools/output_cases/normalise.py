@@ -17,11 +17,14 @@ _SECONDS = re.compile(r"\b\d{10}(?:\.\d+)?\b")
 # Characters of frames and bullets in help, whose lines may break elsewhere.
 _FRAME = re.compile("[─-╿•]")
 # A progress bar with its title, which is drawn again after any time.
-_BAR = re.compile(r"\r*([^\r\n]*?):?\s*\d+%\|[^\r\n|]*\|\s*\d+/\d+ \[[^\]\r\n]*\]\s*")
+_BAR = re.compile(r"\r*([^\r\n|]*?):?\s*(?:\d+%)?\|[ █▏▎▍▌▋▊▉#0-9]*\|\s*\d+/\d+ \[[^\]\r\n]*\]\s*")
 _BARS = re.compile(r"(?m)(^.*: BAR\n)\1+")
 # Each pattern with its replacement.
 _REPLACED = (
     (re.compile(r"(127\.0\.0\.1|localhost):\d{4,5}"), r"\1:PORT"),
+    (re.compile(r"\bin \d+(\.\d+)? s\b"), "in N s"),
+    # A judgement's seconds and time in the cache.
+    (re.compile(r"\d+(\.\d+)?(e-\d+)?, 'TIME'"), "SECONDS, 'TIME'"),
     (re.compile(r'("_fingerprint": ")[0-9a-f]{16}'), r"\1FINGERPRINT"),
     (re.compile(r"0x[0-9a-f]{6,}"), "0xADDRESS"),
     (

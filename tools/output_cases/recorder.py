@@ -113,7 +113,7 @@ def pytest_runtest_protocol(item: Any) -> Any:
     sink = logger.add(
         lambda message: record.add("log", f"{message.record['level'].name} {message.rstrip()}"),
         level="INFO",
-        format="{message}",
+        format=lambda _: "{message}\n",  # without tracebacks, which name lines of code
         filter="lmms_egoplan",
     )
     yield
