@@ -173,8 +173,9 @@ def judge_answers() -> None:
         bodies = sorted({json.dumps(body, sort_keys=True) for body in server.bodies})
     store_text("requests.txt", "\n".join(bodies))
     _agree(commands)
-    commands.run("show", "egothink.jsonl.partial", "egointent.jsonl.partial", "second.jsonl")
     judged = [path.name for path in sorted(Path().glob("*.jsonl")) if path.name not in _INPUTS]
+    commands.run("show", *judged)
+    commands.run("show", *judged, "--format", "csv")
     commands.run("report", *judged, "--out", "report", "--pictures", "none")
     store_folder("files", Path())
 
@@ -183,16 +184,20 @@ _INPUTS = (THOUGHTS, INTENTS, "plans.jsonl")
 
 
 def _plans() -> list[dict[str, Any]]:
-    """Return plans with people's labels. The first ones have the ids of the demo's instances."""
-    texts = ("grab(cup)\nopen(door)", "open(door)", "", "1. Grab the cup.\n2. Open the door.")
+    """Return plans for the first instances, with people's labels: right, short, empty, numbered."""
+    from lmms_egoplan.demo import DATA
+
+    replies = json.loads((DATA / "scripted-good/replies.json").read_text(encoding="utf-8"))
     plans = []
-    for number, text in enumerate(texts):
+    for number, (instance, right) in enumerate(list(replies["actplan"].items())[:6]):
+        steps = right.splitlines()
+        texts = (right, "\n".join(steps[2:]), "", "\n".join(f"1. {step}" for step in steps))
         plans.append(
             {
-                "id": f"plan/{number}",
-                "candidate": text,
-                "references": ["grab(cup)\nopen(door)", "open(door)\ngrab(cup)"],
-                "correct": number % 2,
+                "id": instance,
+                "candidate": texts[number % 4],
+                "references": [right, "open(door)\ngrab(cup)"],
+                "correct": int(number % 4 == 0),
                 "commonsense": 1,
             }
         )

@@ -56,7 +56,7 @@ def write_answers() -> None:
     write_lines(THOUGHTS, [{"id": key, "answer": f"I see {key}, ½."} for key in thought_ids()])
     steps = Path("egointent-steps/steps.jsonl").read_text(encoding="utf-8").splitlines()
     keys = [json.loads(line)["step_id"] for line in steps]
-    names = ("local_intent", "global_intent", "next_step_plan")
+    names = ("local_intent", "procedural_intent", "next_step")
     rows = []
     for key in keys:
         reply = json.dumps({name: f"{name} of {key}" for name in names})
