@@ -198,7 +198,7 @@ class Tree:
 
         Another comparison on this machine waits until then.
         """
-        self._copy = self._copy or self._make()
+        copy = self.copied()
         with ROOT.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             shutil.rmtree(ROOT, ignore_errors=True)
@@ -206,12 +206,17 @@ class Tree:
             shared = shared_folder()
             if shared:
                 (ROOT / "shared").symlink_to(shared)
-            (self._copy / "tree").rename(ROOT / "tree")
+            (copy / "tree").rename(ROOT / "tree")
             try:
                 yield ROOT
             finally:
-                (ROOT / "tree").rename(self._copy / "tree")
+                (ROOT / "tree").rename(copy / "tree")
                 shutil.rmtree(ROOT, ignore_errors=True)
+
+    def copied(self) -> Path:
+        """Return the folder that contains the copy, in ``tree``."""
+        self._copy = self._copy or self._make()
+        return self._copy
 
     def _make(self) -> Path:
         copy = Path(tempfile.mkdtemp(prefix="outputs-"))

@@ -34,8 +34,8 @@ def main() -> int:
     if options.action == "make":
         folder.mkdir(parents=True)
         commit = git("rev-parse", "--verify", f"{options.commit}^{{commit}}").strip()
-        with Tree(commit) as tree, tree.placed() as root:
-            return run(root, folder, "make")
+        with Tree(commit) as tree:
+            return run(tree.copied(), folder, "make")
     return run(REPOSITORY.parent, folder, "read", *(options.only or ()), tree=REPOSITORY)
 
 
