@@ -318,8 +318,8 @@ def _read_training(place: Place) -> list[str]:
 
 
 def _read_data(place: Place) -> list[str]:
-    """List the old prepared data, and load each split. A refusal must name the formats."""
-    os.environ["LMMS_EGOPLAN_DATA"] = str((place.new / "old-data"))
+    """List the old prepared data."""
+    os.environ["LMMS_EGOPLAN_DATA"] = str(place.new / "old-data")
     shutil.copytree(place.old / "data", "old-data")
     result = _command("data", "status")
     print(result.output)
