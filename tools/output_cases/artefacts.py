@@ -3,6 +3,7 @@
 import filecmp
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from loguru import logger
+
 from output_cases.inputs import INTENTS, THOUGHTS, prepare_sets, scripted_judge, write_answers
 
 _JUDGED = {"egothink": THOUGHTS, "egointent": INTENTS}
@@ -22,6 +25,8 @@ _TASKS = "egoplan_val,egoplan_val_generate,egoplan_bench2,egothink_bench,egointe
 _STRATA = ("dimension", "rating", "dimension,rating")
 _LABELLED = 3  # labels of the first annotator
 _LONGEST_S = 900
+_LONGEST_PROBLEM = 300
+_REFUSAL = re.compile(r"in (format \d+; this version reads format \d+)")
 
 
 def make() -> None:
@@ -52,14 +57,17 @@ def read(names: Sequence[str]) -> int:
     """Read the files in the current folder, and return the number of failures."""
     old = Path.cwd()
     os.environ["LMMS_EGOPLAN_ENCODER"] = str(old / "tiny-encoder")
+    logger.remove()
     failures = 0
     current = Path(tempfile.mkdtemp(prefix="old-artefacts-data-"))
-    problems = _prepare_again(old, current / "data")
-    print("prepared again" if not problems else f"not prepared: {problems}", flush=True)
+    shutil.copytree(old / "data", current / "data")
+    if _refused(current / "data"):
+        shutil.rmtree(current / "data")
+        print("prepared again:", _prepare_again(old, current / "data") or "all", flush=True)
     for name in names or list(_READERS):
         with tempfile.TemporaryDirectory(prefix="old-artefacts-") as folder:
             os.chdir(folder)
-            # Later versions refuse some formats of prepared data, and judge data prepared anew.
+            # If this version refuses the old prepared data, the other files are read without them.
             shutil.copytree(current / "data", "data")
             shutil.copy2(old / "data/judgements.sqlite", "data/judgements.sqlite")
             os.environ["LMMS_EGOPLAN_DATA"] = str(Path("data").resolve())
@@ -69,7 +77,8 @@ def read(names: Sequence[str]) -> int:
                 problems = [f"{type(error).__name__}: {error}"]
             os.chdir(old)
         failures += bool(problems)
-        print(f"{name}: {'; '.join(problems) or 'read'}", flush=True)
+        shown = "; ".join(problem[:_LONGEST_PROBLEM] for problem in problems)
+        print(f"{name}: {shown or 'read'}", flush=True)
     shutil.rmtree(current)
     return failures
 
@@ -81,7 +90,18 @@ def _prepare_again(old: Path, data: Path) -> list[str]:
     os.environ["LMMS_EGOPLAN_DATA"] = str(data)
     os.chdir(old)
     results = [_command("data", "prepare", *demo_set.prepare) for demo_set in DEMO_SETS.values()]
-    return [result.output for result in results if result.exit_code]
+    return [result.output[-_LONGEST_PROBLEM:] for result in results if result.exit_code]
+
+
+def _refused(data: Path) -> list[str]:
+    """Return why prepared data are refused; nothing if they are read."""
+    os.environ["LMMS_EGOPLAN_DATA"] = str(data)
+    result = _command("data", "status")
+    if result.exit_code == 0:
+        return []
+    lines = [line for line in result.output.splitlines() if _REFUSAL.search(line)]
+    reasons = [f"{line.partition(' in ')[0]}: {_REFUSAL.search(line)[1]}" for line in lines]
+    return reasons or [result.output]
 
 
 def _command(*arguments: str | Path) -> Any:
@@ -318,12 +338,9 @@ def _read_training(place: Place) -> list[str]:
 
 
 def _read_data(place: Place) -> list[str]:
-    """List the old prepared data."""
-    os.environ["LMMS_EGOPLAN_DATA"] = str(place.new / "old-data")
+    """List a copy of the old prepared data, with the formats that are refused."""
     shutil.copytree(place.old / "data", "old-data")
-    result = _command("data", "status")
-    print(result.output)
-    return [] if result.exit_code == 0 else [result.output]
+    return _refused(place.new / "old-data")
 
 
 _READERS: dict[str, Callable[[Place], list[str]]] = {
