@@ -129,21 +129,14 @@ def heatmap_figure(runs: Sequence[Graded]) -> Figure:
         subject = "As Fig. 7 of the paper"
         by = "scenario"
     judges = ", ".join(sorted({run.judge or "none" for run in runs}))
-    subject = (
-        f"{GOALSTEP_STEPS} by the category of their goal"
-        if is_goalstep
-        else "As Fig. 7 of the paper"
-    )
     return Figure(
-        key="egointent_goalstep_heatmap" if is_goalstep else "egointent_heatmap",
-        title=f"{GOALSTEP_STEPS}: overall score by {by}"
-        if is_goalstep
-        else f"Overall score by {by}",
+        key=key,
+        title=title,
         caption=(
-            f"{subject}: the run with the highest overall score is on top, the {by} with the lowest "
-            "average on the left. The numbers are those of the table; darker is higher. Asterisk: "
-            "some of the found fields are not judged. n/a: no steps, or no ratings for one of the "
-            f"three fields. Judges: {judges}."
+            f"{subject}: the run with the highest overall score is on top, the {by} with the "
+            "lowest average on the left. The numbers are those of the table; darker is higher. "
+            "Asterisk: some of the found fields are not judged. n/a: no steps, or no ratings for "
+            f"one of the three fields. Judges: {judges}."
         ),
         draw=partial(draw, heatmap),
         description=(

@@ -34,18 +34,10 @@ from lmms_egoplan.report.two_runs import read_run
 from lmms_egoplan.text import join_list
 
 LEVELS = (0.8, 0.9, 0.95)
-_TEXTS = module_yaml(__file__)
-_CAPTIONS = {
-    "reliability": (
-        "Ten points per line, each with equally many questions. Below the dotted line, the model "
-        "is overconfident. Solid: the probabilities as they are. Dashed: with temperatures fitted "
-        "to other videos."
-    ),
-    "risk_coverage": (
-        "The share of errors if only the most confident questions are answered. Solid: the "
-        "probabilities as they are. Dashed: with temperatures fitted to other videos."
-    ),
-}
+# Description of the figures, for readers who cannot see them.
+_TABLE_WITH_POINTS = (
+    'The table "Right choices by confidence, and errors by coverage" has the points.'
+)
 Rows = list[dict[str, Any]]
 
 
@@ -178,27 +170,20 @@ def calibration_figures(spec: Spec, rows: Rows) -> Iterator[Figure]:
     yield Figure(
         f"{spec.name}_reliability",
         "Reliability of probabilities",
-        spec.note("reliability"),
+        "Ten points per line, each with equally many questions. Below the dotted line, the model "
+        "is overconfident. Solid: the probabilities as they are. Dashed: with temperatures fitted "
+        "to other videos.",
         partial(_draw_reliability, lines),
-        spec.note("points"),
+        _TABLE_WITH_POINTS,
     )
     yield Figure(
         f"{spec.name}_risk_coverage",
         "Errors by coverage",
-        spec.note("risk_coverage"),
+        "The share of errors if only the most confident questions are answered. Solid: the "
+        "probabilities as they are. Dashed: with temperatures fitted to other videos.",
         partial(_draw_risk_coverage, lines),
-        spec.note("points"),
+        _TABLE_WITH_POINTS,
     )
-    lines = [[*points] for _, points in groups]
-    for key in ("reliability", "risk_coverage") if lines else ():
-        title, x, y = _TEXTS["figures"][key]
-        yield Figure(
-            f"{spec.name}_{key}",
-            title,
-            _CAPTIONS[key],
-            partial(_draw, lines, x, y),
-            'The table "Right choices by confidence, and errors by coverage" has the points.',
-        )
 
 
 def _draw_reliability(lines: Sequence[Rows]) -> Any:
