@@ -146,7 +146,8 @@ def _title(report: BenchmarkReport[Any]) -> str:
 def _tasks_by_condition(report: BenchmarkReport[Any]) -> _ByCondition:
     """Group the tasks of a report by run, own task and condition."""
     tasks = [*report.own_tasks, *report.shortcuts]
-    conditions: dict[str | None, Shortcut] = {None: Shortcut("as asked", "nothing"), **SHORTCUTS}
+    conditions: dict[str | None, Shortcut] = {None: Shortcut("as asked", "nothing")}
+    conditions.update(SHORTCUTS.items())
     unknown = {str(task.shortcut) for task in tasks if task.shortcut not in conditions}
     for name in sorted(unknown):
         conditions[name] = Shortcut(name, "unknown to this version")

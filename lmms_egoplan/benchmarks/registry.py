@@ -17,7 +17,7 @@ from lmms_egoplan.storage import DataMissingError, PreparedData
 if TYPE_CHECKING:
     from datasets import Dataset
 
-    from lmms_egoplan.judging.judge import ProbeForm
+    from lmms_egoplan.judging.probe import ProbeForm
     from lmms_egoplan.judging.settings import JudgeSettings
     from lmms_egoplan.report.benchmark import BenchmarkReport
 

@@ -562,7 +562,7 @@ def mean_of(
     values: list[float | None] = []
     for answer in answers:
         score = answer.scores[measure]
-        values.append(scale * score if is_score(score) else None)
+        values.append(scale * score if score is not None and is_score(score) else None)
     scored = [value for value in values if value is not None]
     if not scored:
         return Mean(questions=0, clusters=0)

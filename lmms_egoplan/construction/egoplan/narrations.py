@@ -148,9 +148,9 @@ def read_epic_kitchens(
                 unknown[video_id].append((action.start, action.stop))
             else:
                 fitting.append(action)
-        times = tuple(unknown[video_id])
+        unknown_times = tuple(unknown[video_id])
         videos.append(
-            Video(EPIC_KITCHENS, video_id, fps, by_start(fitting), times, scenes[video_id])
+            Video(EPIC_KITCHENS, video_id, fps, by_start(fitting), unknown_times, scenes[video_id])
         )
     if not videos:
         raise LmmsEgoplanError(f"{path}: {_none_left(rejections)}")

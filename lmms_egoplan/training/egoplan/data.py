@@ -168,7 +168,7 @@ def recognition_of(records: Sequence[InstructionRecord], num_clips: int) -> list
 
     The answer lists the actions shown, in order.
     """
-    derived = []
+    derived: list[RecognitionRecord] = []
     for record in records:
         shown = record.past_actions[-num_clips:]
         answer = recognition_answer([action.narration_text.strip() for action in shown])

@@ -128,7 +128,7 @@ class LearningDemo:
             {arguments: "hf_vlm"}, tasks, results, dict.fromkeys(tasks, "acc")
         )
         in_domain, out_of_domain = SOURCE_METRIC.values()
-        accuracies = []
+        accuracies: list[Accuracies] = []
         for task in tasks:
             values = metrics[task]
             accuracies.append(
