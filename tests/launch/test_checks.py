@@ -149,7 +149,10 @@ def test_tokens_of_a_run_are_those_of_its_results(monkeypatch, capsys):
     metrics["egothink_object_existence"]["judge_tokens_of"] = 48
     tasks = {name: TaskRun(name, metrics.get(name, {}), {}, None) for name in chosen.leaves}
     steps = used_steps(chosen, tasks, [TaskEstimate(name, 50, 50, 50, 50, None) for name in tasks])
-    assert [step[:5] for step in steps] == [
+    assert [
+        (step.title, step.requests, step.prompt_tokens, step.reply_tokens, step.model)
+        for step in steps
+    ] == [
         ("egothink_object_existence", None, 1000, 20, "judge"),
         ("egothink_reasoning_counting", None, 0, 0, "judge"),
     ]
