@@ -33,12 +33,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from output_cases import CASES, Case
-from output_cases.normalise import normalise, normalise_name
+from output_cases.normalise import fingerprints, normalise, normalise_name
 
 TOOLS = Path(__file__).resolve().parent
 REPOSITORY = TOOLS.parent
 # On the file system of temporary files, to which a copy can be moved.
 ROOT = Path(tempfile.gettempdir()).resolve() / "lmms-egoplan-outputs"
+# Time of all files of a tree: fingerprints of prepared data contain the times of media.
+FILE_TIME = 1_700_000_000
 MOST_FILES = 40
 MOST_LINES = 24
 MOST_COMPARED = 300
@@ -233,6 +235,9 @@ class Tree:
                 if (REPOSITORY / name).is_file():
                     (tree / name).parent.mkdir(parents=True, exist_ok=True)
                     shutil.copy2(REPOSITORY / name, tree / name, follow_symlinks=False)
+        for path in tree.rglob("*"):
+            if path.is_file() and not path.is_symlink():
+                os.utime(path, (FILE_TIME, FILE_TIME))
         return copy
 
 
@@ -270,7 +275,10 @@ def environment(root: Path) -> dict[str, str]:
 def compare_case(case: Case, old: Outputs, new: Outputs) -> int:
     """Print the differing files of a case, and return their number."""
     folders = (old.folder / case.name, new.folder / case.name)
-    infos = [json.loads((folder / INFO).read_text()) for folder in folders]
+    infos = [
+        json.loads((folder / INFO).read_text()) | {"fingerprints": fingerprints(folder)}
+        for folder in folders
+    ]
     files = [list_files(folder, info) for folder, info in zip(folders, infos, strict=True)]
     differing = 0
     for name in sorted(files[0].keys() | files[1].keys()):

@@ -113,7 +113,7 @@ def _command(*arguments: str | Path) -> Any:
 
 
 def _make_judgements() -> None:
-    with scripted_judge(_MODEL):
+    with scripted_judge(_MODEL, always_rates=True):
         for benchmark, answers in _JUDGED.items():
             result = _command("judge", benchmark, answers, "--out", f"{benchmark}.jsonl")
             if not Path(f"{benchmark}.jsonl").exists():  # some replies have no rating
@@ -124,7 +124,7 @@ def _make_judgements() -> None:
 def _read_judgements(place: Place) -> list[str]:
     """Judge the same answers with a judge that counts its requests."""
     problems = []
-    with scripted_judge(_MODEL) as server:
+    with scripted_judge(_MODEL, always_rates=True) as server:
         for benchmark, answers in _JUDGED.items():
             result = _command("judge", benchmark, place.old / answers, "--out", "judged.jsonl")
             if server.prompts:
@@ -187,6 +187,8 @@ def _computed(cache: Path) -> list[str]:
 def _read_responses(place: Place) -> list[str]:
     """Repeat the run with a copy of the cache. No response may be added to it."""
     shutil.copytree(place.old / "responses", "responses")
+    if not _refused(place.old / "data"):
+        os.environ["LMMS_EGOPLAN_DATA"] = str(place.old / "data")
     before = _computed(Path("responses"))
     _evaluate("responses", "run", place.old)
     after = _computed(Path("responses"))

@@ -71,15 +71,20 @@ def write_lines(path: str, rows: Sequence[dict[str, Any]]) -> None:
 
 
 @contextmanager
-def scripted_judge(model: str) -> Iterator[Any]:
-    """Serve a judge whose replies depend on the prompt alone, and select it."""
+def scripted_judge(model: str, *, always_rates: bool = False) -> Iterator[Any]:
+    """Serve a judge whose replies depend on the prompt alone, and select it.
+
+    Some replies have no rating, unless it always rates.
+    """
     from judge_server import JudgeServer, Reply
 
     def reply(prompt: str, _: int) -> Any:
         number = sum(prompt.encode())
         if "[[0.5]]" in prompt or "[[rating]]" in prompt.lower():
             return Reply(f"A reason. Rating: [[{(0, 0.5, 1)[number % 3]}]]")
-        return Reply(f"A reason.\n[[{number % 6}]]" if number % 7 else "No rating.")
+        if number % 7 == 0 and not always_rates:
+            return Reply("No rating.")
+        return Reply(f"A reason.\n[[{number % 6}]]")
 
     with JudgeServer(reply, PORT) as server:
         os.environ["LMMS_EGOPLAN_JUDGE_BASE_URL"] = server.url

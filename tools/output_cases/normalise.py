@@ -2,6 +2,7 @@
 
 import re
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 # Times in the harnesses' and our own forms. Only times of the run itself are replaced.
@@ -18,10 +19,18 @@ _SECONDS = re.compile(r"\b\d{10}(?:\.\d+)?\b")
 _FRAME = re.compile("[─-╿•]")
 # A progress bar with its title, which is drawn again after any time.
 _BAR = re.compile(r"\r*([^\r\n|]*?):?\s*(?:\d+%)?\|[ █▏▎▍▌▋▊▉#0-9]*\|\s*\d+/\d+ \[[^\]\r\n]*\]\s*")
+_FINGERPRINT = re.compile(r'"fingerprint": "([0-9a-f]{64})"')
+_BAR_END = re.compile(r"\|\s*\d+/\d+ \[")
 _BARS = re.compile(r"(?m)(^.*: BAR\n)\1+")
 # Each pattern with its replacement.
 _REPLACED = (
     (re.compile(r"(127\.0\.0\.1|localhost):\d{4,5}"), r"\1:PORT"),
+    (re.compile(r'(memory_ahead[\w,]*"?: )[\d.]+'), r"\1BYTES"),
+    (re.compile(r'(<dt>seconds</dt><dd>|"seconds": "?)[\d.,]+'), r"\1SECONDS"),
+    # Functions and lines of code before the messages of a log.
+    (re.compile(r"(lmms_egoplan[\w.]*):\w+:\d+ - "), r"\1 - "),
+    # A name that depends on a fingerprint (`fingerprints`).
+    (re.compile(r"similarity/[0-9a-f]{16}\.json"), "similarity/KEY.json"),
     (re.compile(r"\bin \d+(\.\d+)? s\b"), "in N s"),
     # A judgement's seconds and time in the cache.
     (re.compile(r"\d+(\.\d+)?(e-\d+)?, 'TIME'"), "SECONDS, 'TIME'"),
@@ -38,14 +47,33 @@ _REPLACED = (
 
 def normalise_name(name: str, info: dict[str, Any]) -> str:
     """Return a file's name without times."""
-    return _without_times(name, info)
+    name = _without_times(name, info)
+    return re.sub(r"similarity/[0-9a-f]{16}\.json", "similarity/KEY.json", name)
+
+
+def fingerprints(folder: Path) -> dict[str, str]:
+    """Return replacements of the fingerprints of a case's prepared data.
+
+    A fingerprint depends on the times of the media. The times of the demo's files are fixed. Those
+    of frames that the demo or a test writes are not.
+    """
+    replacements = {}
+    for path in sorted(folder.rglob("summary.json")):
+        split = "/".join(path.parts[-3:-1])
+        match = _FINGERPRINT.search(path.read_text(encoding="utf-8"))
+        if match and (split == "egoplan/val" or "tests" in path.parts):
+            replacements[match[1]] = f"FINGERPRINT of {split}"
+    return replacements
 
 
 def normalise(text: str, info: dict[str, Any], name: str) -> str:
     """Return the text without what must differ."""
     text = text.replace(info["root"], "ROOT")
+    for fingerprint, replacement in info.get("fingerprints", {}).items():
+        text = text.replace(fingerprint, replacement)
     text = _without_times(text, info)
-    text = _BARS.sub(r"\1", _BAR.sub(r"\1: BAR\n", text))
+    if _BAR_END.search(text):  # `_BAR` is slow on long lines
+        text = _BARS.sub(r"\1", _BAR.sub(r"\1: BAR\n", text))
     for pattern, replacement in _REPLACED:
         text = pattern.sub(replacement, text)
     if name.startswith("help/"):
