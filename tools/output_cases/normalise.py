@@ -31,7 +31,7 @@ _REPLACED = (
     (re.compile(r"(lmms_egoplan[\w.]*):\w+:\d+ - "), r"\1 - "),
     # A name that depends on a fingerprint (`fingerprints`).
     (re.compile(r"similarity/[0-9a-f]{16}\.json"), "similarity/KEY.json"),
-    (re.compile(r"\bin \d+(\.\d+)? s\b"), "in N s"),
+    (re.compile(r"\bin \d+(\.\d+)? ?s\b"), "in N s"),
     # A judgement's seconds and time in the cache.
     (re.compile(r"\d+(\.\d+)?(e-\d+)?, 'TIME'"), "SECONDS, 'TIME'"),
     (re.compile(r'("_fingerprint": ")[0-9a-f]{16}'), r"\1FINGERPRINT"),
