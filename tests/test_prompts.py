@@ -24,7 +24,7 @@ FILES = {
     "benchmarks/egoplan/failures.yaml": "dd65b67699e2bdfa",
     "benchmarks/egoplan/presets.yaml": "996f363438930bbe",
     "benchmarks/egoplan/protocol.yaml": "27a73c02f6080961",
-    "benchmarks/egothink/judge_protocol.yaml": "91dccf986b048786",
+    "benchmarks/egothink/judge_protocol.yaml": "41c7326cb2df8415",
     "benchmarks/egothink/protocol.yaml": "31b3c5f1a5042453",
     "construction/actplan/description.yaml": "0ce1a706c4d39836",
     "construction/actplan/prompts.yaml": "c77dd202f675e009",
