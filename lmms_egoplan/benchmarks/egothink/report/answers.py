@@ -158,8 +158,9 @@ class Graded(ScoredTask):
 
     @property
     def prompt_family(self) -> str | None:
-        """Names of the prompts of Tables 5 and 6 that the model got; None if they are unknown or a
-        user's own.
+        """Names of the prompts of Tables 5 and 6 that the model got.
+
+        None if they are unknown or a user's own.
         """
         names = self.whole.prompts
         if names is None or {"own", "unknown"} & set(re.split("[;,] ", names)):
@@ -203,8 +204,9 @@ class Graded(ScoredTask):
         return self.part(self.dimensions)
 
     def capabilities(self) -> "Iterator[Graded]":
-        """Yield a task ``egothink_bench_CAPABILITY`` for each capability whose dimensions are all
-        in the run.
+        """Yield a task ``egothink_bench_CAPABILITY`` for each capability.
+
+        Capabilities with a missing dimension are skipped.
         """
         for name, dimensions in CAPABILITIES.items():
             tasks = {dimension.name: self.tasks.get(dimension.name) for dimension in dimensions}
@@ -272,8 +274,9 @@ def judged_samples(path: Path) -> Iterator[Judged]:
 
 
 def read_graded(run: Run) -> Iterator[Graded]:
-    """Read the EgoThink part of a run: the dimensions together, and those of each shortcut
-    condition together.
+    """Read the EgoThink part of a run: all dimensions together.
+
+    Those of each shortcut condition are a part of their own.
 
     Raises:
         LmmsEgoplanError: See `read_answers`.
