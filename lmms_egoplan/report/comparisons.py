@@ -6,10 +6,11 @@ excludes 0.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import combinations
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import dataclass, replace
+from itertools import chain, combinations
+from typing import Any, TypeVar
 
 from lmms_egoplan.judging.judgement import base_version
 from lmms_egoplan.report import statistics
@@ -37,9 +38,12 @@ FEW_CLUSTERS = 20
 _MOST_NAMES = 3
 _Pairs = Mapping[tuple[str, str, str], Difference]
 """Differences by task, first run and second run."""
+_Kind = tuple[str, str | None]
+"""A task's name and its version; None if unknown."""
 
 
-class Part(NamedTuple):
+@dataclass(frozen=True)
+class Part:
     """Comparable runs of one benchmark.
 
     benchmark: the benchmark's name; prefix of its tasks and of its files in ``tasks/shared``.
@@ -165,64 +169,78 @@ def parts_of(benchmark: str, runs: Sequence[Run]) -> list[Part]:
     Args:
         benchmark: see `Part`.
     """
-    benchmark_runs = [
-        replace(
-            run,
-            tasks={
-                name: x
-                for name, x in run.tasks.items()
-                if x.scoring and x.scoring.benchmark == benchmark
-            },
+    benchmark_runs = [_tasks_of(benchmark, run) for run in runs]
+    kinds: set[_Kind] = set()
+    for run in benchmark_runs:
+        kinds |= {(name, task.version) for name, task in run.tasks.items()}
+    versions_of_parts: list[dict[str, str | None]] = []
+    by_name = sorted(kinds, key=str)
+    for name, version in sorted(by_name, key=lambda kind: age(kind[1]), reverse=True):
+        versions = next(
+            (
+                versions
+                for versions in versions_of_parts
+                if _fits(benchmark, (name, version), versions)
+            ),
+            None,
         )
-        for run in runs
-    ]
-    kinds = {(name, task.version) for run in benchmark_runs for name, task in run.tasks.items()}
-    parts: list[dict[str, str | None]] = []
-    for name, version in sorted(
-        sorted(kinds, key=str), key=lambda kind: age(kind[1]), reverse=True
-    ):
-        fitting = (
-            part
-            for part in parts
-            if all(_match(benchmark, (name, version), kind) for kind in part.items())
-        )
-        part = next(fitting, None)
-        if part is None:
-            parts.append(part := {})
-        part[name] = version
-    runs_of = [
-        {
-            run.name: replace(run, tasks=chosen)
-            for run in benchmark_runs
-            if (
-                chosen := {
-                    name: task
-                    for name, task in run.tasks.items()
-                    if part.get(name, ...) == task.version
-                }
+        if versions is None:
+            versions = {}
+            versions_of_parts.append(versions)
+        versions[name] = version
+    runs_of_parts = [_runs_with(versions, benchmark_runs) for versions in versions_of_parts]
+    num_parts = Counter(chain.from_iterable(runs_of_parts))
+    parts = []
+    for number, (versions, chosen) in enumerate(zip(versions_of_parts, runs_of_parts, strict=True)):
+        others = versions_of_parts[:number] + versions_of_parts[number + 1 :]
+        parts.append(
+            Part(
+                benchmark,
+                runs=tuple(chosen.values()),
+                versions=dict(sorted(versions.items())),
+                other_versions=tuple(others),
+                divided=tuple(name for name in chosen if num_parts[name] > 1),
+                number=number,
             )
-        }
-        for part in parts
-    ]
-    return [
-        Part(
-            benchmark,
-            tuple(chosen.values()),
-            dict(sorted(parts[number].items())),
-            tuple(parts[:number] + parts[number + 1 :]),
-            tuple(name for name in chosen if sum(name in other for other in runs_of) > 1),
-            number,
         )
-        for number, chosen in enumerate(runs_of)
-    ]
+    return parts
 
 
-def _match(benchmark: str, first: tuple[str, str | None], second: tuple[str, str | None]) -> bool:
-    if first[0] == second[0] or first[1] == second[1]:
-        return first[1] == second[1]
-    return None not in (first[1], second[1]) and all(
-        _is_of_package(benchmark, *kind) for kind in (first, second)
-    )
+def _tasks_of(benchmark: str, run: Run) -> Run:
+    """Return a run with only a benchmark's tasks."""
+    tasks = {}
+    for name, task in run.tasks.items():
+        if task.scoring and task.scoring.benchmark == benchmark:
+            tasks[name] = task
+    return replace(run, tasks=tasks)
+
+
+def _fits(benchmark: str, kind: _Kind, versions: Mapping[str, str | None]) -> bool:
+    """Return true if a task may be in a part with tasks of these versions."""
+    return all(_match(benchmark, kind, other) for other in versions.items())
+
+
+def _runs_with(versions: Mapping[str, str | None], runs: Sequence[Run]) -> dict[str, Run]:
+    """Return the runs that have tasks of these versions, with only these, by name."""
+    chosen = {}
+    for run in runs:
+        tasks = {}
+        for name, task in run.tasks.items():
+            if name in versions and versions[name] == task.version:
+                tasks[name] = task
+        if tasks:
+            chosen[run.name] = replace(run, tasks=tasks)
+    return chosen
+
+
+def _match(benchmark: str, first: _Kind, second: _Kind) -> bool:
+    first_name, first_version = first
+    second_name, second_version = second
+    if first_name == second_name or first_version == second_version:
+        return first_version == second_version
+    if first_version is None or second_version is None:
+        return False
+    return _is_of_package(benchmark, *first) and _is_of_package(benchmark, *second)
 
 
 def _is_of_package(benchmark: str, task: str, version: str | None) -> bool:
@@ -291,11 +309,12 @@ def compared(
     Raises:
         ValueError: a shared question has no cluster.
     """
-    pairs = [
-        (first.name, second.name, evidence, _apart(first, second, of_tasks=of_tasks))
-        for first, second in combinations([run for run in runs if not run.inexact], 2)
-        if (evidence := weighed(first, second, measure, MARGIN)) is not None
-    ]
+    pairs = []
+    for first_run, second_run in combinations([run for run in runs if not run.inexact], 2):
+        evidence = weighed(first_run, second_run, measure, MARGIN)
+        if evidence is not None:
+            apart = _apart(first_run, second_run, of_tasks=of_tasks)
+            pairs.append((first_run.name, second_run.name, evidence, apart))
     if not pairs:
         return None
     pairs.sort(key=lambda pair: -abs(pair[2].comparison.difference))
@@ -312,11 +331,12 @@ def compared(
         }
         row |= scaled(evidence.comparison, scale)
         if apart:
-            row |= {"verdict": f"{NOT_COMPARABLE}: different {join_list(apart)}"}
+            row["verdict"] = f"{NOT_COMPARABLE}: different {join_list(apart)}"
         else:
-            p_value = evidence.comparison.p_value
-            row |= {"test": evidence.comparison.test, "p_value": p_value, "p_holm": next(corrected)}
-            row |= {"verdict": next(verdicts)}
+            row["test"] = evidence.comparison.test
+            row["p_value"] = evidence.comparison.p_value
+            row["p_holm"] = next(corrected)
+            row["verdict"] = next(verdicts)
         rows.append(row)
     columns = (
         Column("first", "First"),
@@ -337,7 +357,10 @@ def compared(
 
 
 def _apart(first: ScoredTask, second: ScoredTask, *, of_tasks: bool) -> list[str]:
-    """Name what makes two runs incomparable. Tasks of one run differ only in what their names say."""
+    """Name what makes two runs incomparable.
+
+    Tasks of one run differ only in what their names say.
+    """
     if first.task != second.task and (of_tasks or first.run.name == second.run.name):
         return []
     return list(dict.fromkeys(part.name for part in unequal(first, second)))
@@ -357,17 +380,21 @@ def weighed(first: ScoredTask, second: ScoredTask, measure: str, margin: float) 
         measure: name of the measure among `Answer.scores`.
         margin: margin in per cent of the highest possible score.
     """
-    answers = first.answers or {}, second.answers or {}
-    scores = [
-        {_text(key): answer.scores[measure] for key, answer in of_run.items()} for of_run in answers
-    ]
-    clusters = {
-        _text(key): x.cluster
-        for of_run in answers
-        for key, x in of_run.items()
-        if x.cluster is not None
-    }
-    return weigh(scores[0], scores[1], clusters, margin, first.largest)
+    clusters: dict[str, str] = {}
+    first_scores = _scores_of(first, measure, clusters)
+    second_scores = _scores_of(second, measure, clusters)
+    return weigh(first_scores, second_scores, clusters, margin, first.largest)
+
+
+def _scores_of(task: ScoredTask, measure: str, clusters: dict[str, str]) -> dict[str, float | None]:
+    """Return a task's scores by question, and add the questions' clusters to `clusters`."""
+    scores = {}
+    for key, answer in (task.answers or {}).items():
+        question = _text(key)
+        scores[question] = answer.scores[measure]
+        if answer.cluster is not None:
+            clusters[question] = answer.cluster
+    return scores
 
 
 def _notes(comparisons: Sequence[statistics.Comparison], unit: str) -> Iterator[str]:
@@ -432,10 +459,11 @@ def ranked(headlines: Sequence[Headline], differences: Sequence[Difference]) -> 
     rank if one of its differences has no interval.
     """
     pairs = _both_ways(differences)
-    return [
-        _with_rank(line, [rival for rival in headlines if _is_rival(line, rival)], pairs)
-        for line in headlines
-    ]
+    lines = []
+    for line in headlines:
+        rivals = [rival for rival in headlines if _is_rival(line, rival)]
+        lines.append(_with_rank(line, rivals, pairs))
+    return lines
 
 
 def finding(
@@ -517,8 +545,9 @@ def _published(
 
 
 def shared_reasons(headlines: Sequence[Headline]) -> tuple[str, ...]:
-    """Return the reasons why scores are not comparable, if these are the same for all; empty if
-    they differ.
+    """Return the reasons why scores are not comparable, if these are the same for all.
+
+    Empty if they differ.
     """
     reasons = {line.apart for line in headlines if line.value is not None and line.apart}
     return reasons.pop() if len(reasons) == 1 else ()
@@ -527,10 +556,8 @@ def shared_reasons(headlines: Sequence[Headline]) -> tuple[str, ...]:
 def _not_compared(title: str, headlines: Sequence[Headline], *, is_first: bool) -> Iterator[str]:
     """Write sentences about runs that are not comparable, with their common reasons."""
     lines = [line for line in headlines if line.value is not None and line.apart]
-    names, reasons = (
-        list(dict.fromkeys(line.run for line in lines)),
-        "; ".join(shared_reasons(headlines)),
-    )
+    names = list(dict.fromkeys(line.run for line in lines))
+    reasons = "; ".join(shared_reasons(headlines))
     if len(names) == 1 and reasons and is_first:
         line = lines[0]
         yield (
@@ -544,9 +571,8 @@ def _not_compared(title: str, headlines: Sequence[Headline], *, is_first: bool) 
             f"{join_list(names, _MOST_NAMES)}{why}."
         )
     scored = {line.run for line in headlines if line.value is not None}
-    if unscored := [
-        run for run in dict.fromkeys(line.run for line in headlines) if run not in scored
-    ]:
+    unscored = list(dict.fromkeys(line.run for line in headlines if line.run not in scored))
+    if unscored:
         yield f"No score on {title}: {join_list(unscored)}."
 
 

@@ -29,8 +29,9 @@ _BENCHMARKS = _FACTS["benchmarks"]
 
 
 def checkpoint_names(model: str) -> tuple[str, str]:
-    """Return a model's name without folders and separators, and the same without an end such as
-    ``Instruct``.
+    """Return a model's name without folders and separators.
+
+    Also return the same without an end such as ``Instruct``.
 
     >>> checkpoint_names("org/Model-2.5-7B-Instruct")
     ('model257binstruct', 'model257b')
@@ -104,7 +105,9 @@ def _checked(where: str, cells: Mapping[str, str]) -> PublishedScore:
 
 
 def _marks(score: PublishedScore, scores: Iterable[PublishedScore]) -> tuple[str, ...]:
-    (benchmark, subset, model), cells, facts = score.group, score.cells, _BENCHMARKS[score.group[0]]
+    (benchmark, subset, model) = score.group
+    cells = score.cells
+    facts = _BENCHMARKS[score.group[0]]
     half_digit = Fraction(1, 2 * 10 ** len(cells["score"].partition(".")[2]))
     earlier = [
         x.value for x in scores if x.group == score.group and "" < x.cells["date"] < cells["date"]
@@ -127,16 +130,15 @@ def _marks(score: PublishedScore, scores: Iterable[PublishedScore]) -> tuple[str
 
 
 def scores_of_model(scores: Sequence[PublishedScore], model: str) -> list[PublishedScore]:
-    """Return the scores of all models whose names contain a name, without regard to case and
-    separators.
+    """Return the scores of all models whose names contain a name.
+
+    Case and separators do not matter.
 
     Raises:
         LmmsEgoplanError: there is none. The message contains the closest names.
     """
-    (part, short), names = (
-        checkpoint_names(model),
-        {score.name: score.cells["model"] for score in scores},
-    )
+    (part, short) = checkpoint_names(model)
+    names = {score.name: score.cells["model"] for score in scores}
     if not part or not any(part in name or name == short for name in names):
         close = join_list([names[name] for name in get_close_matches(part, names, n=3, cutoff=0)])
         raise LmmsEgoplanError(
@@ -211,8 +213,9 @@ def runs_and_ledger(
     tasks: Iterable[tuple[ScoredTask, Mapping[str, Mean]]],
     fields: Mapping[str, Mapping[str, str]],
 ) -> Table | None:
-    """Put runs next to the published scores with the name of their checkpoint; None if there are
-    none.
+    """Put runs next to the published scores with the name of their checkpoint.
+
+    None if there are none.
 
     A run with an adapter or delta weights is skipped, since it has other weights than the
     checkpoint. The fields of a task are unknown in other versions of the task and with a system
@@ -224,7 +227,8 @@ def runs_and_ledger(
         fields: fields that each task's current version determines, by the ledger's names. A preset
             that is no task of its own follows the task's name: ``TASK+PRESET``.
     """
-    rows, listed = [], {}
+    rows = []
+    listed = {}
     for task, means in tasks:
         details = task.run.provenance
         settings = " ".join((*details, *details.values()))

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,15 +49,16 @@ def panels_of(tasks: Iterable[ScoredTask]) -> list[Panel]:
     panels: list[Panel] = []
     for group in groups.values():
         runs = tuple(group[judge] for judge in sorted(group))
-        parts = [(x.key, part) for x in runs[0].answers.values() for part in x.texts]
-        ratings = [[task.answers[key].texts[part][1] for task in runs] for key, part in parts]
-        is_rated = [None not in of_text for of_text in ratings]
-        if len(runs) > 1 and any(is_rated):
-            rated = (
-                [*compress(parts, is_rated)],
-                np.array([*compress(ratings, is_rated)], dtype=float),
-            )
-            panels.append(Panel(runs, *rated))
+        rated_parts = []
+        ratings = []
+        for answer in runs[0].answers.values():
+            for part in answer.texts:
+                ratings_of_part = [task.answers[answer.key].texts[part][1] for task in runs]
+                if None not in ratings_of_part:
+                    rated_parts.append((answer.key, part))
+                    ratings.append(ratings_of_part)
+        if len(runs) > 1 and rated_parts:
+            panels.append(Panel(runs, rated_parts, np.array(ratings, dtype=float)))
     return panels
 
 
@@ -69,7 +69,8 @@ def panel_row(panel: Panel, mean_over: Callable[..., Mean]) -> dict[str, Any]:
         panel: the panel.
         mean_over: see `BenchmarkReport.mean_over`.
     """
-    answers, combined = panel.runs[0].answers.values(), combine(panel.ratings)
+    answers = panel.runs[0].answers.values()
+    combined = combine(panel.ratings)
     row = {"name": panel.runs[0].name, "judges": "; ".join(run.judge for run in panel.runs)}
     row |= {
         "answers": len(panel.parts),

@@ -9,10 +9,10 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.report.document import Reference
@@ -33,7 +33,8 @@ _WOULD_RANK_NOTE = (
 )
 
 
-class PublishedTable(NamedTuple):
+@dataclass(frozen=True)
+class PublishedTable:
     """A table as printed in a paper.
 
     stem: benchmark and table, such as ``NAME_table1``.
@@ -73,11 +74,12 @@ class PublishedTable(NamedTuple):
 
     def scores(self, column: str) -> list[tuple[str, float]]:
         """Return label and score of each row that has a number in the column."""
-        return [
-            (str(row[self.label]), score)
-            for row in self.rows
-            if isinstance(score := row[column], float)
-        ]
+        scores = []
+        for row in self.rows:
+            score = row[column]
+            if isinstance(score, float):
+                scores.append((str(row[self.label]), score))
+        return scores
 
 
 def load_table(benchmark: str, name: str) -> PublishedTable:
@@ -101,16 +103,19 @@ def load_table(benchmark: str, name: str) -> PublishedTable:
         reader = csv.DictReader(lines)
         printed = tuple(reader)
     columns = tuple(reader.fieldnames or ())
-    decimals = {column: _decimals([row[column] for row in printed]) for column in columns}
+    decimals = {}
+    for column in columns:
+        decimals[column] = _decimals([row[column] for row in printed])
+    rows = []
+    for texts in printed:
+        rows.append({column: _cell(text, decimals[column]) for column, text in texts.items()})
     return PublishedTable(
         stem=f"{benchmark}_{name}",
         source=f"{entry['paper'].partition(':')[0]}, {entry['table']}",
         what=entry["what"],
         label=entry["label"],
         columns=columns,
-        rows=tuple(
-            {name: _cell(text, decimals[name]) for name, text in row.items()} for row in printed
-        ),
+        rows=tuple(rows),
         printed=printed,
         higher_is_better=entry["higher_is_better"],
         main=entry["derived"][0]["column"] if entry["derived"] else entry["scores"][0],
@@ -200,7 +205,8 @@ def published_with_runs(
                 f"{', '.join(names)}, got {row}"
             )
         own_rows.append(Row(_values(names, row), is_own=True, why=why))
-        if not why and (rank := _rank(published, main, row)):
+        rank = None if why else _rank(published, main, row)
+        if rank:
             ranks[own_rows[-1]] = rank
     if run_rows:
         by = columns[names.index(main)]
@@ -224,7 +230,8 @@ def published_with_runs(
 
 def _rank(published: PublishedTable, main: str, row: Mapping[str, Value]) -> str | None:
     """Return a row's rank among the published rows; None without an interval of the main score."""
-    low, high = known(row.get("low")), known(row.get("high"))
+    low = known(row.get("low"))
+    high = known(row.get("high"))
     if (
         not isinstance(low, (int, float))
         or not isinstance(high, (int, float))
@@ -272,7 +279,8 @@ def _values(names: Sequence[str], row: Mapping[str, Value]) -> tuple[Value, ...]
 
 def _sorted(rows: Sequence[Row], column: Column, names: Sequence[str]) -> list[Row]:
     """Sort rows by their printed numbers, best first."""
-    index, sign = names.index(column.key), -1 if column.higher_is_better else 1
+    index = names.index(column.key)
+    sign = -1 if column.higher_is_better else 1
 
     def sort_key(row: Row) -> float:
         value = row.values[index]

@@ -1,8 +1,12 @@
-"""Tables of the main scores for files, pages, terminals and model cards, each with its own columns."""
+"""Make tables of the main scores for files, pages, terminals and model cards.
+
+Each has its own columns.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -32,7 +36,8 @@ _LOOKS: dict[str, Any] = {
 Reports = Sequence[tuple[Part, BenchmarkReport[Any]]]
 
 
-class Card(NamedTuple):
+@dataclass(frozen=True)
+class Card:
     """The headlines of one task and protocol of a section, best first.
 
     Headlines that are not comparable come last.
@@ -49,15 +54,17 @@ class Card(NamedTuple):
 
     @property
     def compares(self) -> bool:
-        """True if the card is of the section's first task, and a run is comparable with the
-        published scores.
+        """True if the card compares runs with the published scores.
+
+        It is then of the section's first task, and a run is comparable.
         """
         is_first = self.lines[0].task == self.section.headlines[0].task
         return is_first and any(not line.apart and line.value is not None for line in self.lines)
 
     def not_compared(self, line: Headline) -> str:
-        """Return "not compared", with the reasons unless the finding states them; "" for comparable
-        scores.
+        """Return "not compared", with the reasons unless the finding states them.
+
+        "" for comparable scores.
         """
         if not line.apart or line.value is None:
             return ""
@@ -137,8 +144,9 @@ def summary_table(sections: Sequence[Section]) -> tables.Table | None:
 
 
 def short_table(sections: Sequence[Section]) -> tables.Table | None:
-    """Make a table of scores for model cards, with protocol, interval and number of questions; None
-    without scores.
+    """Make a table of scores for model cards.
+
+    It has protocol, interval and number of questions. None without scores.
     """
     rows = [_texts(line) for card in cards(sections) for line in card.lines]
     demo = demo_runs(sections)
@@ -164,7 +172,10 @@ def short_table(sections: Sequence[Section]) -> tables.Table | None:
 
 
 def number_table(sections: Sequence[Section]) -> tables.Table | None:
-    """Make a table of scores for programs, with each number in its own column; None without scores."""
+    """Make a table of scores for programs, with each number in its own column.
+
+    None without scores.
+    """
     rows = [
         _numbers(line)
         | {
@@ -235,34 +246,34 @@ def _texts(line: Headline) -> dict[str, Any]:
 
 
 def other_tasks(runs: Sequence[Run]) -> tables.Table | None:
-    """Make a table of other projects' tasks, with metrics that are numbers or short texts; None
-    without such tasks.
+    """Make a table of other projects' tasks.
+
+    Their metrics are numbers or short texts. None without such tasks.
     """
     with_other_tasks = [run for run in runs if run.other_tasks]
     if not with_other_tasks:
         return None
     blocks: dict[str, dict[str, dict[str, str]]] = {}
     for task in dict.fromkeys(task for run in with_other_tasks for task in run.other_tasks):
-        of_runs = {
-            run.name: run.other_tasks[task].metrics
-            for run in with_other_tasks
-            if task in run.other_tasks
-        }
-        lines = {
-            tables.clean(metric): {
-                name: _text(metrics.get(metric)) for name, metrics in of_runs.items()
-            }
-            for metric in dict.fromkeys(
-                metric for metrics in of_runs.values() for metric in metrics
-            )
-            if not all(
-                isinstance(metrics.get(metric), dict | list | None) for metrics in of_runs.values()
-            )
-        }
-        blocks[tables.clean(task)] = lines or {"no metric": {}}
+        metrics_of_runs = {}
+        for run in with_other_tasks:
+            if task in run.other_tasks:
+                metrics_of_runs[run.name] = run.other_tasks[task].metrics
+        blocks[tables.clean(task)] = _metric_lines(metrics_of_runs) or {"no metric": {}}
     return tables.side_by_side(
         "others", "Other tasks", [run.name for run in with_other_tasks], blocks
     )
+
+
+def _metric_lines(metrics_of_runs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """Return the texts of each metric that is a number or a text in a run, by run."""
+    lines = {}
+    for metric in dict.fromkeys(chain.from_iterable(metrics_of_runs.values())):
+        values = {run: metrics.get(metric) for run, metrics in metrics_of_runs.items()}
+        if not all(isinstance(value, dict | list | None) for value in values.values()):
+            texts = {run: _text(value) for run, value in values.items()}
+            lines[tables.clean(metric)] = texts
+    return lines
 
 
 def _text(value: Any) -> str:
@@ -274,8 +285,9 @@ def _text(value: Any) -> str:
 def model_card(
     sections: Sequence[Section], published: Sequence[Mapping[str, str]]
 ) -> tables.Table | None:
-    """Make a table of the runs' scores in all tasks, above published rows; None for fewer than two
-    benchmarks.
+    """Make a table of the runs' scores in all tasks, above published rows.
+
+    None for fewer than two benchmarks.
 
     Args:
         sections: the report's sections.
@@ -287,9 +299,8 @@ def model_card(
         return None
     columns = [tables.Column("model", "Model")]
     run_scores: dict[str, dict[str, str]] = {}
-    generated: dict[
-        str, str
-    ] = {}  # Key of a section -> column of its first task with generated answers.
+    # Key of a section -> column of its first task with generated answers.
+    generated: dict[str, str] = {}
     for number, card in enumerate(all_cards):
         key = f"score_{number}"
         columns.append(tables.Column(key, f"{card.section.title}: {card.task}"))
@@ -298,10 +309,10 @@ def model_card(
         if all(line.is_generated for line in card.lines):
             generated.setdefault(card.section.key, key)
     keys = [column.key for column in columns[1:]]
-    rows = [
-        tables.Row((run, *(scores.get(key) for key in keys)), is_own=True)
-        for run, scores in run_scores.items()
-    ]
+    rows = []
+    for run, scores_of_run in run_scores.items():
+        cells = [scores_of_run.get(key) for key in keys]
+        rows.append(tables.Row((run, *cells), is_own=True))
     sources: dict[str, None] = {}
     for row in published:
         scores = {generated[key]: value for key, value in row.items() if key in generated and value}
@@ -387,7 +398,8 @@ def print_summary(sections: Sequence[Section], console: Console) -> None:
             _print_line(sentence, console)
     for card in cards(sections):
         print_table(card_table(card), console)
-    if demo := demo_runs(sections):
+    demo = demo_runs(sections)
+    if demo:
         _print_line(f"\n{DEMO_NOTE} {', '.join(demo)}.", console)
 
 
@@ -434,10 +446,10 @@ def _print_side_by_side(table: Table, console: Console) -> None:
     labels, *names = (clean(column.title) for column in table.columns)
     rows = [[clean(str(value)) for value in row.values] for row in table.rows]
     first = max(len(row[0]) for row in rows)
-    widths = [
-        min(_WIDEST, max(len(cell) for cell in (name, *(row[index] for row in rows))))
-        for index, name in enumerate(names, 1)
-    ]
+    widths = []
+    for index, name in enumerate(names, 1):
+        cells = [name, *(row[index] for row in rows)]
+        widths.append(min(_WIDEST, max(map(len, cells))))
     _print_line(f"\n{table.title}", console)
     for number, indices in enumerate(_column_groups(widths, console.width - first - 2)):
         part = RichTable(RichColumn(labels, width=first, overflow="fold"), **_LOOKS)
@@ -445,21 +457,28 @@ def _print_side_by_side(table: Table, console: Console) -> None:
             part.add_column(
                 Text(names[index]), width=widths[index], justify="right", overflow="fold"
             )
-        for cells in _filled([(row[0], *(row[index + 1] for index in indices)) for row in rows]):
-            part.add_row(*map(Text, cells))
+        rows_of_group = []
+        for row in rows:
+            rows_of_group.append((row[0], *(row[index + 1] for index in indices)))
+        for filled in _filled(rows_of_group):
+            part.add_row(*map(Text, filled))
         if number:
             console.print()
         console.print(part)
 
 
 def _column_groups(widths: Sequence[int], available: int) -> Iterator[list[int]]:
-    """Split the columns into groups that fit into the available width. Two blanks separate columns."""
+    """Split the columns into groups that fit into the available width.
+
+    Two blanks separate columns.
+    """
     group: list[int] = []
     used = 0
     for index, width in enumerate(widths):
         if group and used + width + 2 > available:
             yield group
-            group, used = [], 0
+            group = []
+            used = 0
         group.append(index)
         used += width + 2
     if group:

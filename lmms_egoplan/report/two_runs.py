@@ -1,9 +1,10 @@
-"""Compare two runs: the verdict on each task that both have, and the settings in which they differ."""
+"""Compare two runs: the verdict on each shared task, and the settings that differ."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from textwrap import shorten
+from typing import Any
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.benchmark import ReportedBenchmark
@@ -95,7 +96,8 @@ def compare_tasks(
             rows.append(
                 {"task": name, "questions": 0, "verdict": NOT_COMPARABLE if problems else "none"}
             )
-            if (evidence := weighed(one, other, report.SPEC.measure, margin)) is not None:
+            evidence = weighed(one, other, report.SPEC.measure, margin)
+            if evidence is not None:
                 rows[-1] |= {"first": 100 * evidence.first, "second": 100 * evidence.second}
                 rows[-1] |= scaled(evidence.comparison, 100 / one.largest)
                 rows[-1]["questions"] = evidence.comparison.questions
@@ -142,10 +144,12 @@ def _objections(first: ScoredTask, second: ScoredTask) -> Iterator[str]:
 
 def _remarks(first: ScoredTask, second: ScoredTask, measure: str) -> Iterator[str]:
     """Name the questions of a task that are not compared, and those whose prompts are unknown."""
-    if without := [task.run.name for task in (first, second) if task.answers is None]:
+    without = [task.run.name for task in (first, second) if task.answers is None]
+    if without:
         yield f"no samples in {join_list(without)}; log them with --log_samples"
         return
-    if unknown := unknown_prompts(first, second):
+    unknown = unknown_prompts(first, second)
+    if unknown:
         yield unknown
     for task, other in ((first, second), (second, first)):
         answers = task.answers or {}
@@ -173,7 +177,8 @@ def compare_settings(first: Run, second: Run) -> list[str]:
     Long lines are shortened. If a run has no record of the processor's settings, and of tokens and
     images per question, a line says so.
     """
-    runs, without = (first, second), [run.name for run in (first, second) if not run.record]
+    runs = (first, second)
+    without = [run.name for run in (first, second) if not run.record]
     records = [{}, {}] if without else [_recorded(first, second), _recorded(second, first)]
     settings = (run.provenance | record for run, record in zip(runs, records, strict=True))
     lines: dict[str, list[str]] = {line: [] for line in changed_settings(*settings)}
@@ -218,14 +223,21 @@ def _per_question(run: Run, task: str) -> dict[str, str]:
     texts = {}
     for kind in ("tokens", "images"):
         counts = member(run.record, "tasks", task, kind)
-        numbers = [member(counts, name) for name in ("mean", "minimum", "maximum", "not_known")]
-        mean, low, high, unknown = (
-            number if isinstance(number, int | float) else None for number in numbers
-        )
-        known = (
-            "" if mean is None else str(low) if low == high else f"mean {mean:.1f}, {low} to {high}"
-        )
-        texts[f"{kind} per question"] = "; ".join(
-            filter(None, [known, f"not known: {unknown}" if unknown else ""])
-        )
+        mean = _number(counts, "mean")
+        low = _number(counts, "minimum")
+        high = _number(counts, "maximum")
+        unknown = _number(counts, "not_known")
+        parts = []
+        if mean is not None and low == high:
+            parts.append(str(low))
+        elif mean is not None:
+            parts.append(f"mean {mean:.1f}, {low} to {high}")
+        if unknown:
+            parts.append(f"not known: {unknown}")
+        texts[f"{kind} per question"] = "; ".join(parts)
     return texts
+
+
+def _number(counts: Any, name: str) -> float | None:
+    value = member(counts, name)
+    return value if isinstance(value, int | float) else None
