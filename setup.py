@@ -1,4 +1,7 @@
-"""Add the packages that setuptools cannot find: ``tasks/`` is installed as ``lmms_egoplan.tasks``."""
+"""Add the packages that setuptools cannot find.
+
+``tasks/`` is installed as ``lmms_egoplan.tasks``.
+"""
 
 from setuptools import find_namespace_packages, setup
 

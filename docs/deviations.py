@@ -1,5 +1,6 @@
-"""Compute how this project's tasks deviate from the published pipelines:
-`python docs/deviations.py`.
+"""Compute how this project's tasks deviate from the published pipelines.
+
+Run it with `python docs/deviations.py`.
 
 The table replaces the lines between the marks in comparing.md. The published side comes from the
 slow references in the tests, which test_pipelines.py compares with the pipelines' own code; that of
@@ -85,9 +86,7 @@ def doc_of(record: Record) -> Record:
 
 
 def frames(task: str, record: Record) -> list[int]:
-    """Return the numbers of the frames that a task of this project shows to models that take
-    images.
-    """
+    """Return the frames that a task of this project shows to models that take images."""
     numbers: list[int] = []
 
     class Reader(visuals.FrameReader):
@@ -157,9 +156,7 @@ def actions_of(record: Record) -> list[Record]:
 
 
 def after_observation(records: list[Record]) -> str:
-    """Return the share of the questions that show a frame after the observation, if it can be
-    known.
-    """
+    """Return the share of the questions that show a frame after the observation, if known."""
     ends = [
         (x["stop_frame"], record["current_observation_frame"])
         for record in records
@@ -253,8 +250,9 @@ def preset_table(task: str, records: list[Record]) -> str:
 
 
 def table() -> str:
-    """Return the table with one column per published pipeline, and the sentence that says what was
-    compared.
+    """Return the table with one column per published pipeline.
+
+    Also return the sentence that says what was compared.
     """
     first, second, origin = questions()
     names = ("egoplan_val", "egoplan_val_clips", "egoplan_bench2")

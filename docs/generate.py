@@ -97,8 +97,9 @@ def judges_page() -> str:
 
 
 def _verdicts_table() -> str:
-    """Count the readings of EgoThink's verdicts that differ from a person's, by kind of verdict;
-    EgoIntent's below.
+    """Count the readings of EgoThink's verdicts that differ from a person's, by kind of verdict.
+
+    EgoIntent's are below.
     """
     rows = yaml.safe_load(VERDICTS.read_text(encoding="utf-8"))
     counts: dict[str, Counter[str]] = {}
@@ -144,8 +145,9 @@ def _verdicts_table() -> str:
 
 
 def _egointent_readings(rows: list[dict[str, Any]]) -> str:
-    """Count the readings of EgoIntent's verdicts; a verdict on several fields has one for each
-    field.
+    """Count the readings of EgoIntent's verdicts.
+
+    A verdict on several fields has one for each field.
     """
     readings: Counter[str] = Counter()
     for row in (row for row in rows if row["benchmark"] == "egointent"):

@@ -3,8 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from types import SimpleNamespace
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 # A spreadsheet reads a cell with this beginning as a formula, even after blanks.
@@ -54,22 +53,6 @@ def strip_controls(text: str, *, keep_lines: bool = False) -> str:
     """
     lines = _CONTROLS.sub("", "\n".join(text.splitlines()))
     return lines if keep_lines else " ".join(lines.split())
-
-
-def compile_patterns(patterns: Mapping[str, str], flags: int = 0) -> SimpleNamespace:
-    """Compile regular expressions by name. Each may refer to earlier ones as ``<name>``.
-
-    >>> compile_patterns({"digit": "[0-9]", "number": "<digit>+"}).number.pattern
-    '(?:[0-9])+'
-    """
-    expanded: dict[str, str] = {}
-    for name, pattern in patterns.items():
-        expanded[name] = re.sub(
-            r"(?<!\?P)<([a-z_]+)>", lambda reference: f"(?:{expanded[reference[1]]})", pattern
-        )
-    return SimpleNamespace(
-        **{name: re.compile(pattern, flags) for name, pattern in expanded.items()}
-    )
 
 
 def csv_text(rows: Iterable[Iterable[Any]]) -> str:

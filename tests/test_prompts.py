@@ -21,8 +21,8 @@ FILES = {
     "benchmarks/egointent/diagnostics.yaml": "dcc9f69f12169cab",
     "benchmarks/egointent/judge_protocol.yaml": "33656327768cff12",
     "benchmarks/egointent/protocol.yaml": "72caa552144d2ee9",
-    "benchmarks/egoplan/failures.yaml": "dd65b67699e2bdfa",
-    "benchmarks/egoplan/presets.yaml": "996f363438930bbe",
+    "benchmarks/egoplan/failures.yaml": "9d314521347bbf65",
+    "benchmarks/egoplan/presets.yaml": "02989e97d7486986",
     "benchmarks/egoplan/protocol.yaml": "27a73c02f6080961",
     "benchmarks/egothink/judge_protocol.yaml": "41c7326cb2df8415",
     "benchmarks/egothink/protocol.yaml": "31b3c5f1a5042453",
@@ -31,8 +31,7 @@ FILES = {
     "construction/egointent/prompts.yaml": "bf59d4b32eafb99c",
     "construction/egoplan/goals.yaml": "cbb8739e809e34a8",
     "construction/egoplan/phrases.yaml": "2c91d3530953756a",
-    "planner/kitchen.yaml": "397980e9de98cf0b",
-    "training/egoplan/captions.yaml": "abb4a3cb117f4b68",
+    "planner/kitchen.yaml": "6619790b41d59cf3",
 }
 DOC = {
     "question": "What next?",

@@ -1,5 +1,4 @@
-"""Compare runs: split them into comparable parts by version, compare pairs in a table, and write
-sentences.
+"""Split runs into comparable parts by version, compare pairs, and write sentences.
 
 Every sentence on a difference states its interval, and calls a run better only if the interval
 excludes 0.

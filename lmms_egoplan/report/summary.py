@@ -444,7 +444,9 @@ def _compact_tables(
 
 def _print_side_by_side(table: Table, console: Console) -> None:
     labels, *names = (clean(column.title) for column in table.columns)
-    rows = [[clean(str(value)) for value in row.values] for row in table.rows]
+    rows = []
+    for table_row in table.rows:
+        rows.append([clean(str(value)) for value in table_row.values])
     first = max(len(row[0]) for row in rows)
     widths = []
     for index, name in enumerate(names, 1):

@@ -4,10 +4,8 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any, Literal, final
-
-import yaml
 
 from lmms_egoplan.text import csv_text
 
@@ -283,38 +281,6 @@ def side_by_side(
                 texts = [cells.get(name, "") for name in names]
                 rows.append(Row((indent + label, *texts), is_own=True))
     return Table(key, title, tuple(columns), tuple(rows), notes=tuple(notes))
-
-
-def read_notes(module: str, **values: object) -> Callable[..., str]:
-    """Read ``notes.yaml`` next to a module, and return a function that formats a text by its name.
-
-    The function's other arguments replace ``{name}`` in the text.
-
-    Args:
-        module: ``__file__`` of the module.
-        values: replacements for ``{name}`` in all texts.
-    """
-    texts = yaml.safe_load(Path(module).with_name("notes.yaml").read_text(encoding="utf-8"))
-    lines = {name: " ".join(text.split()) for name, text in texts.items()}
-    return lambda name, /, **arguments: lines[name].format(**values, **arguments)
-
-
-def read_columns(module: str) -> dict[str, tuple[Column, ...]]:
-    """Read the columns of each table in ``columns.yaml`` next to a module, see `columns_of`.
-
-    Args:
-        module: ``__file__`` of the module.
-    """
-    tables = yaml.safe_load(Path(module).with_name("columns.yaml").read_text(encoding="utf-8"))
-    return {table: columns_of(columns) for table, columns in tables.items()}
-
-
-def columns_of(columns: Mapping[str, Any]) -> tuple[Column, ...]:
-    """Make columns from a mapping of keys to titles, or to lists of `Column`'s other fields."""
-    return tuple(
-        Column(key, *([fields] if isinstance(fields, str) else fields))
-        for key, fields in columns.items()
-    )
 
 
 def show(value: Value, decimals: int | None, key: str = "") -> str:

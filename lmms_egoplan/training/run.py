@@ -97,9 +97,7 @@ def tune(
         set_seed(settings.seed)
         precision = torch.bfloat16 if in_bfloat16(settings) else torch.float32
         processor = AutoProcessor.from_pretrained(model_name)
-        seen = [mix.parts[name] for name in mix.shares]
-        if held_out:
-            seen.append(held_out)
+        seen = _seen_samples(mix, held_out)
         config = AutoConfig.from_pretrained(model_name)
         template = {"apply_chat_template": uses_template(config.to_dict(), processor)}
         check_texts(AnswerEncoder(processor, is_encoder_decoder=False, **template), seen)
@@ -180,6 +178,14 @@ def _check_resume(out: Path, *, resume: bool) -> None:
         raise LmmsEgoplanError(
             f"{out}: nothing to resume here; drop --resume, or pass the run's folder"
         )
+
+
+def _seen_samples(mix: Mix, held_out: Sequence[Sample]) -> list[Sequence[Sample]]:
+    """Return the samples of each part of the mix, and those held out if there are any."""
+    seen: list[Sequence[Sample]] = [mix.parts[name] for name in mix.shares]
+    if held_out:
+        seen.append(held_out)
+    return seen
 
 
 def _answer_encoder(

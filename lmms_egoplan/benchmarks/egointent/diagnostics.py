@@ -265,7 +265,8 @@ def score_diagnostics(doc: Mapping[str, Any], responses: Sequence[str]) -> Value
           ``environment``, and ``scenario`` (for a Goal-Step step ``category``). If all four scores
           exist, also their mean as ``score``.
         - ``judge_coverage``, ``parsed``, ``truncated``, ``truncated_of``, ``suspect``,
-          ``judge_model``, ``media``, ``num_steps`` and the values of `judge_tokens` and `coverage_fields`.
+          ``judge_model``, ``media``, ``num_steps`` and the values of `judge_tokens` and
+          `coverage_fields`.
 
     Raises:
         ValueError: There is not exactly one response, it is not a diagnosis, or it belongs to

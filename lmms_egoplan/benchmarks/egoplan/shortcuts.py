@@ -52,8 +52,8 @@ def asked_questions(rows: "Dataset", shortcut: str | None) -> "Dataset":
         shortcut: Name in `SHORTCUTS`; None for the benchmark's own task.
 
     Returns:
-        The rows. For a condition in `PARTNERS`, the result of `with_swapped_media`: another video that,
-        if possible, has the same source and domain.
+        The rows. For a condition in `PARTNERS`, the result of `with_swapped_media`: another video
+        that, if possible, has the same source and domain.
 
     Raises:
         LmmsEgoplanError: No question has a partner, or the goal cannot be removed from a question

@@ -559,7 +559,8 @@ class FrameReader:
                   (C.1). A clip has the frame rate of its frames in the source. A clip of one image
                   has none.
                 - ``clip_frames``: the images of ``clips`` in one flat list.
-                  With ``clip_marks``, each clip and the observation follow their `MediaMarker` (`MARKS`).
+                  With ``clip_marks``, each clip and the observation follow their `MediaMarker`
+                  (`MARKS`).
                 - ``video``: the path of an H.264 file of the progress.
 
                 With ``as_published``, ``num_frames``, ``clips`` and ``clip_frames`` select frames

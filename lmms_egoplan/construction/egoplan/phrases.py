@@ -19,6 +19,7 @@ from lmms_egoplan.construction.egoplan.narrations import (
 )
 from lmms_egoplan.judging.json_replies import ask_json
 from lmms_egoplan.judging.settings import JudgeSettings
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.text import numbered
 from lmms_egoplan.validation import quoted
@@ -28,18 +29,7 @@ from lmms_egoplan.validation import quoted
 _SENTENCES_PER_REQUEST = 50
 # A brief phrase has at most this many words.
 _MOST_WORDS = 12
-# The paper prints no prompt for this step (sec. 3.1). The wording is this project's.
-PROMPT = (
-    "Each numbered line below narrates an action of the person C in an egocentric video. Rewrite "
-    "each as a brief verb-object phrase in English, as in the narrations of EPIC-KITCHENS: the "
-    "verb in its base form, then the object, then where or with what if that is told; no person, "
-    'no articles. "C picks a pan from the shelf" becomes "pick pan from shelf".\n'
-    "\n"
-    "Reply with a JSON array of as many texts as there are lines, in their order, and with nothing "
-    "else.\n"
-    "\n"
-    "{lines}"
-)
+PROMPT: str = module_yaml(__file__)["prompt"]
 
 NO_PHRASES = "reply that is not a list of one phrase per sentence"
 BAD_PHRASE = "reply that is not a brief phrase"
