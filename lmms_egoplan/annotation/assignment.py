@@ -245,7 +245,10 @@ class Assignments:
             return self._first_item(person, stages)
 
     def _is_gold_due(self, person: str) -> bool:
-        """Return whether a person has taken enough items since their last gold item."""
+        """Return whether a person has taken enough items since their last gold item.
+
+        Items of training and qualification do not count.
+        """
         gold = self._database.study.gold
         if gold is None:
             return False
@@ -258,7 +261,7 @@ class Assignments:
                         SELECT coalesce(max(id), 0) FROM slots
                         WHERE person = :person AND stage = 'gold'
                     )
-                LIMIT :every
+                LIMIT :every  -- more need not be counted
             )
             """,
             {"person": person, "every": gold.every},

@@ -35,22 +35,22 @@ _LOCAL = "/data/local-files/?d="
 def export(flow: Flow, labelled: Labelled, out: Path) -> list[str]:
     """Write a database's labels into a folder.
 
-    Writes the benchmark's files, ``labels.jsonl`` and ``agreement.csv``. Replaces the files of an
-    earlier export.
+    Writes the benchmark's files and `_SHARED_FILES`. Replaces the files of an earlier export.
 
     Returns:
         Messages about what was written and what was not exported.
 
     Raises:
-        LmmsEgoplanError: There are no labels yet, or the folder contains other files.
+        LmmsEgoplanError: There are neither labels nor skipped items yet, or the folder contains
+            other files.
         OSError: The folder cannot be written.
     """
     if not (labelled.labels or labelled.skips):
         raise LmmsEgoplanError("there are no labels yet")
     skips = [skip for skip in labelled.skips if skip.stage not in (TRAINING, GOLD)]
-    labelled = replace(labelled, skips=skips)
-    exported = flow.export(labelled)
-    files = {**exported.files, **_shared_files(flow, labelled)}
+    counted = replace(labelled, skips=skips)
+    exported = flow.export(counted)
+    files = {**exported.files, **_shared_files(flow, counted)}
     _check_folder(out, exported)
     write_folder(out, flow.mark or flow.name, {name: file.text for name, file in files.items()})
     lines = [*exported.lines]

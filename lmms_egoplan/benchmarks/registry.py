@@ -84,9 +84,9 @@ class Benchmark:
     load_scorers: Callable[[], None] | None = None
 
     def covers(self, split: str, rows: "Dataset") -> int:
-        """Return the number of questions that the coverage of a task's results is a share of.
+        """Return the number of questions to which the coverage of a task's results refers.
 
-        It is 0 without rows.
+        It is 0 without rows. Rows may refer to different numbers; the smallest counts.
 
         Args:
             split: The task's split.
@@ -98,12 +98,17 @@ class Benchmark:
             if getattr(feature, "dtype", "") in _PLAIN
         ]
         sizes = self.splits.official
-        split_size = sizes.get(split, sizes.get(split.partition("_")[0], len(rows)))
-        covered = []
+        base_split = split.partition("_")[0]
+        split_size = sizes.get(split, sizes.get(base_split, len(rows)))
+        totals = []
         for row in rows.select_columns(columns):
-            official = self.official_questions(row) if self.official_questions else split_size
-            covered.append(coverage_fields(row, official, 1)["coverage"]["of"])
-        return min(covered, default=0)
+            official = split_size
+            if self.official_questions:
+                official = self.official_questions(row)
+            # The total does not depend on whether the question is scored.
+            fields = coverage_fields(row, official, scored=1)
+            totals.append(fields["coverage"]["of"])
+        return min(totals, default=0)
 
     def why_unprepared(self) -> str | None:
         """Return why the suite cannot run this benchmark; None if all required splits are prepared.

@@ -28,10 +28,10 @@ COLUMN = "subset"
 def draw(questions: Iterable[Any], seed: str, wanted: str) -> tuple[list[Any], dict[str, Any]]:
     """Draw questions: the first ones in the order of a hash of seed and id.
 
-    The order of a question depends on nothing else. So each question has the same probability,
+    A question's position depends on nothing else. So each question has the same probability,
     whatever the number of questions of its video, and the mean over the subset is an unbiased
-    estimate of the mean over all questions. A larger subset contains each smaller one. Without some
-    questions, all others of the subset stay in it, and the next ones in the order replace the
+    estimate of the mean over all questions. A larger subset contains each smaller one. If questions
+    are removed, the others of the subset stay in it, and the next ones in the order replace the
     missing ones.
 
     Args:
@@ -40,8 +40,8 @@ def draw(questions: Iterable[Any], seed: str, wanted: str) -> tuple[list[Any], d
         wanted: Value of `SUBSET`. The subset has at most this number of questions.
 
     Returns:
-        The drawn ids, and the design: the numbers of ``asked`` questions and ``of`` all questions;
-        and ``width``, the width of the interval to expect, in points.
+        The drawn ids, and the design: ``asked``, the number of drawn questions; ``of``, that of all
+        questions; and ``width``, the width of the interval to expect, in points.
 
     Raises:
         LmmsEgoplanError: `wanted` is malformed, or there are no questions.
@@ -58,7 +58,9 @@ def draw(questions: Iterable[Any], seed: str, wanted: str) -> tuple[list[Any], d
         )
     widths = planned_widths(len(order))
     if isinstance(size, _Width):
-        count = int(sum(widths > size.points)) + 1
+        # Widths do not increase, and the last one is 0: take the first one that is small enough.
+        num_too_wide = int(sum(widths > size.points))
+        count = num_too_wide + 1
     else:
         count = min(size, len(order))
     return order[:count], {"asked": count, "of": len(order), "width": float(widths[count - 1])}

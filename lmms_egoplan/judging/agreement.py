@@ -266,13 +266,16 @@ def _kappas(a: np.ndarray, b: np.ndarray, levels: Sequence[float], longest: int)
         longest: Largest number of steps on the scale that counts as disagreement: 1 for kappa
             without weights, or the length of the scale for linear weights.
     """
-    ranks = [np.searchsorted(levels, ratings) for ratings in (a, b)]
+    ranks_a = np.searchsorted(levels, a)
+    ranks_b = np.searchsorted(levels, b)
     steps = np.arange(len(levels))
     weights = np.minimum(abs(steps[:, None] - steps), longest)
-    first, second = ((rank[..., None] == steps).mean(axis=-2) for rank in ranks)
-    expected = np.einsum("...i,ij,...j->...", first, weights, second)
+    observed = weights[ranks_a, ranks_b].mean(axis=-1)
+    # The share of each level among a rater's ratings.
+    shares_a = (ranks_a[..., None] == steps).mean(axis=-2)
+    shares_b = (ranks_b[..., None] == steps).mean(axis=-2)
+    expected = np.einsum("...i,ij,...j->...", shares_a, weights, shares_b)
     # If no disagreement is expected, both raters are constant. The caller excludes these resamples.
-    observed = weights[tuple(ranks)].mean(axis=-1)
     return 1 - observed / np.where(expected == 0, 1, expected)
 
 

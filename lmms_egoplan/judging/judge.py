@@ -313,15 +313,16 @@ def _ask_all(
     """
     words = WRITING_WORDS if scale is None else JUDGING_WORDS
     prompts = [replace(prompt, text=clean_text(prompt.text)) for prompt in prompts]
-    answers: dict[Prompt, list[str]] = {}
-    for prompt, answer in zip(prompts, ids, strict=True):
-        answers.setdefault(prompt, []).append(answer)
-    if settings.asking.batch:  # the prompts of a batch wait together
-        settings = replace(settings, concurrency=len(answers))
+    ids_by_prompt: dict[Prompt, list[str]] = {}
+    for prompt, answer_id in zip(prompts, ids, strict=True):
+        ids_by_prompt.setdefault(prompt, []).append(answer_id)
+    if settings.asking.batch:  # a batch takes all prompts at once
+        settings = replace(settings, concurrency=len(ids_by_prompt))
     judgements: dict[Prompt, Judgement] = {}
     failure = None
     try:
-        _Call(answers, scale, settings, title, step, is_readable).ask(judgements)
+        # It fills `judgements`, also if it fails.
+        _Call(ids_by_prompt, scale, settings, title, step, is_readable).ask(judgements)
     except CacheError as error:
         failure = str(error)
     except EndpointError as error:

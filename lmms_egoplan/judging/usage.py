@@ -198,19 +198,19 @@ def cost_lines(
 
 
 def _price(steps: Sequence[Step], total: Step, prices: PriceList, *, is_estimate: bool) -> str:
-    """Describe the price of steps: for prompts, for replies, and the expected one if known."""
-    amounts = [step.prompt_tokens * prices.price(step.model).input for step in steps]
-    for_prompts = sum(amounts) / prices.tokens
-    amounts = [step.reply_tokens * prices.price(step.model).output for step in steps]
-    for_replies = sum(amounts) / prices.tokens
+    """Describe the price of steps: for prompts, for replies, and the expected price if known."""
+    prompt_costs = [step.prompt_tokens * prices.price(step.model).input for step in steps]
+    reply_costs = [step.reply_tokens * prices.price(step.model).output for step in steps]
+    for_prompts = sum(prompt_costs) / prices.tokens
+    for_replies = sum(reply_costs) / prices.tokens
     if is_estimate:
         text = f"~{for_prompts:,.2f} for prompts, at most {for_replies:,.2f} for replies"
     else:
         text = f"{for_prompts:,.2f} for prompts, {for_replies:,.2f} for replies"
     if total.expected is not None:
         asked = [step for step in steps if step.requests]
-        amounts = [(step.expected or 0) * prices.price(step.model).output for step in asked]
-        expected = sum(amounts) / prices.tokens
+        expected_costs = [(step.expected or 0) * prices.price(step.model).output for step in asked]
+        expected = sum(expected_costs) / prices.tokens
         text += f" (expected: ~{expected:,.2f}, so ~{for_prompts + expected:,.2f} in all)"
     return text
 

@@ -140,26 +140,28 @@ def placed_ratings(verdict: str) -> list[PlacedRating]:
         verdict: Text without the model's thinking.
     """
     ratings: list[PlacedRating] = []
-    single: list[PlacedRating] = []
-    bare: list[PlacedRating] = []  # numbers without brackets after the last rating that counts
+    # Numbers at the end of a line: all in single brackets, and those in single brackets or none
+    # after the last rating that counts.
+    in_single_brackets: list[PlacedRating] = []
+    trailing: list[PlacedRating] = []
     lines = [line for line in _plain(verdict).splitlines() if line.strip()]
     for index, line in enumerate(lines):
-        is_introduced = 0 < index < len(lines) - 1 and _INTRODUCTION.search(lines[index - 1])
-        if is_introduced and _QUOTATION.match(line):
+        is_inner = 0 < index < len(lines) - 1
+        if is_inner and _INTRODUCTION.search(lines[index - 1]) and _QUOTATION.match(line):
             continue
-        in_line = _ratings_of_line(line)
-        if in_line:
-            ratings += in_line
-            bare = []
+        ratings_of_line = _ratings_of_line(line)
+        if ratings_of_line:
+            ratings += ratings_of_line
+            trailing = []
         number = _number_at_end(line)
         if number is None:
             continue
         if number["bracketed"]:
-            single.append(PlacedRating("", number["bracketed"]))
-        bare.append(PlacedRating("", number["bracketed"] or number["bare"]))
+            in_single_brackets.append(PlacedRating("", number["bracketed"]))
+        trailing.append(PlacedRating("", number["bracketed"] or number["bare"]))
     if ratings:
-        return ratings + bare
-    return single
+        return ratings + trailing
+    return in_single_brackets
 
 
 def agreed_rating(verdict: str, value: Callable[[str], float | None]) -> float | None:

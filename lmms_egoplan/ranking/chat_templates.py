@@ -118,22 +118,26 @@ def has_system_turn(render: Render, user: str | None = None) -> bool:
         render: The template, which renders messages as text.
         user: The question, for templates whose contents are text instead of lists of items.
     """
-    question = (
-        user if user is not None else [{"type": "image"}, {"type": "text", "text": _QUESTION}]
-    )
-    content = _SYSTEM if user is not None else [{"type": "text", "text": _SYSTEM}]
+    question: Any
+    content: Any
+    if user is None:
+        question = [{"type": "image"}, {"type": "text", "text": _QUESTION}]
+        content = [{"type": "text", "text": _SYSTEM}]
+    else:
+        question = user
+        content = _SYSTEM
 
-    def rendered(role: str) -> str | None:
+    def render_as(role: str) -> str | None:
         return _rendered(
             render, [{"role": role, "content": content}, {"role": "user", "content": question}]
         )
 
-    system = rendered("system")
-    if (
-        system is None or system.count(_SYSTEM) != 1 or "'type'" in system
-    ):  # the template prints the list of items
+    system = render_as("system")
+    if system is None or system.count(_SYSTEM) != 1:
         return False
-    return system not in (rendered("user"), rendered("assistant"))
+    if "'type'" in system:  # the template prints the list of items
+        return False
+    return system not in (render_as("user"), render_as("assistant"))
 
 
 def has_video(render: Render) -> bool:

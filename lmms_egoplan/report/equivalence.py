@@ -201,11 +201,11 @@ def family_p_values(pairs: Sequence[tuple[float, float]]) -> list[tuple[float, .
     >>> family_p_values([(0.03, 0.9)]), family_p_values([(0.01, 0.9), (0.04, 0.02)])
     ([(0.03, 0.9)], [(0.02, 0.9), (0.08, 0.04)])
     """
-    worst = [max(pair) for pair in pairs]
-    corrected = []
-    for index, pair in enumerate(pairs):
-        others = [*worst[:index], *worst[index + 1 :]]
-        corrected.append(tuple(holm([p_value, *others])[0] for p_value in pair))
+    larger = [max(pair) for pair in pairs]
+    corrected: list[tuple[float, ...]] = []
+    for index, (p_different, p_equal) in enumerate(pairs):
+        others = larger[:index] + larger[index + 1 :]
+        corrected.append((holm([p_different, *others])[0], holm([p_equal, *others])[0]))
     return corrected
 
 

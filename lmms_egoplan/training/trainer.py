@@ -228,7 +228,7 @@ def training_arguments(
             argument is invalid.
     """
     values: dict[str, Any] = {
-        # Defaults of every run, which `trainer` overrides.
+        # Defaults of every run. `trainer` overrides those that `TuningSettings` does not refuse.
         "lr_scheduler_type": "cosine_warmup_with_min_lr",
         "optim": "adamw_torch",
         "dataloader_pin_memory": False,

@@ -505,18 +505,23 @@ class Executor:
             self.world.set_states(thing, {"soaked": True})
 
     def _change(self, states: Mapping[str, bool], names: Sequence[Name]) -> None:
-        """Change states of the objects that names mean; one object of each name, or all."""
+        """Change states of the objects within reach that names mean.
+
+        One object of each name changes, or all if the name is plural. Opening or switching a tap
+        also turns its water on or off, even out of reach.
+        """
         if not states:
             return
         is_switch = "open" in states or "toggled_on" in states
         for name in names:
-            if is_switch and any(word in _TAPS for word in (*name.words, *name.place)):
+            words = (*name.words, *name.place)
+            if is_switch and any(word in _TAPS for word in words):
                 self._turn_water(on=any(states.values()))
-            things, every = self._resolve(name, movable=len(name.words) > 1)
+            things, means_all = self._resolve(name, movable=len(name.words) > 1)
             targets = [
                 thing for thing in things if self._reaches(thing) and self._differs(thing, states)
             ]
-            if every:
+            if means_all:
                 for thing in targets:
                     self.world.set_states(thing, states)
             else:

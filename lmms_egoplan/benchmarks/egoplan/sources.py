@@ -346,10 +346,14 @@ def _read_folder(
 
     Args:
         parts: The path of the folder below `root`.
+        needed: Numbers of the frames that each question needs.
+
+    Raises:
+        LmmsEgoplanError: The folder, or a needed file that is a symbolic link, is outside `root`.
     """
     folder = resolve_inside(root, *parts)
     numbers: list[int] = []
-    files: dict[int, str] = {}
+    versions: dict[int, str] = {}
     with os.scandir(folder) as entries:
         for entry in entries:
             number = _frame_number(folder, entry.name)
@@ -359,9 +363,9 @@ def _read_folder(
             is_needed = any(number in span for span in needed.values())
             if is_needed and entry.is_file():
                 if entry.is_symlink():
-                    resolve_inside(root, *parts, entry.name)
-                files[number] = file_version(entry.stat())
-    return numbers, files
+                    resolve_inside(root, *parts, entry.name)  # raises if it leads outside
+                versions[number] = file_version(entry.stat())
+    return numbers, versions
 
 
 def _check_numbers(

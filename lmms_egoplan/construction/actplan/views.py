@@ -278,21 +278,21 @@ def cover(
 def _ask(
     waiting: Sequence[_Waiting], settings: JudgeSettings, title: str
 ) -> tuple[dict[str, list[str]], list[Rejection]]:
-    """Ask which objects each candidate shows; replies are by the candidate's name."""
-    asked = {
-        _name(entry.tour, candidate): (entry, candidate)
-        for entry in waiting
-        for candidate in entry.candidates
-    }
-    prompts = {
-        name: Prompt(
-            seen_prompt(entry.objects), (jpeg_url(candidate.image, max(candidate.image.size)),)
-        )
-        for name, (entry, candidate) in asked.items()
-    }
+    """Ask which objects each candidate shows; replies are by the candidate's name.
+
+    Also return a rejection for each candidate without a usable reply.
+    """
+    objects: dict[str, Sequence[str]] = {}
+    prompts: dict[str, Prompt] = {}
+    for entry in waiting:
+        for candidate in entry.candidates:
+            name = _name(entry.tour, candidate)
+            picture = jpeg_url(candidate.image, max(candidate.image.size))  # in full size
+            objects[name] = entry.objects
+            prompts[name] = Prompt(seen_prompt(entry.objects), (picture,))
 
     def read(name: str, reply: list[Any]) -> list[str]:
-        if not all(item in asked[name][0].objects for item in reply):
+        if not all(item in objects[name] for item in reply):
             raise ValueError(f"expected some of the objects, found {quoted(reply)}")
         return reply
 

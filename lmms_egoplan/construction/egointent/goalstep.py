@@ -166,12 +166,13 @@ def build_records(goalstep: Path, videos: Path, before_end: float) -> Built:
         elif environment is None:
             rejected[NO_ENVIRONMENT] += len(leaves)
         else:
-            results = [
-                _record(video, leaves, index, environment, before_end, outcomes)
-                for index in range(len(leaves))
-            ]
-            records += [result for result in results if isinstance(result, Record)]
-            rejected.update(result for result in results if isinstance(result, str))
+            for index in range(len(leaves)):
+                # It also adds to `outcomes`.
+                result = _record(video, leaves, index, environment, before_end, outcomes)
+                if isinstance(result, Record):
+                    records.append(result)
+                else:
+                    rejected[result] += 1
     if not records:
         reasons = [f"{reason}: {count} steps" for reason, count in rejected.items()]
         raise LmmsEgoplanError(f"{goalstep}: no steps left to write. Rejected:\n{listing(reasons)}")

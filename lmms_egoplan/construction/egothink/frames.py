@@ -207,20 +207,19 @@ def _sample(
 
 
 def _measure(video: str, number: int, seconds: float | None, image: Image.Image) -> Frame:
+    """Make an image small, in place, and return its line of ``frames.jsonl``."""
     image.thumbnail((_LONGER_SIDE, _LONGER_SIDE))
     grey = np.asarray(image.convert("L"))
-    values = {
-        "sharpness": sharpness(image),
-        "brightness": float(grey.mean()),
-        "contrast": float(grey.std()),
-    }
-    where = {
+    return {
         "image": IMAGE.format(video=video, frame=number),
         "video": video,
         "frame": number,
         "seconds": seconds,
+        "sharpness": sharpness(image),
+        "brightness": float(grey.mean()),
+        "contrast": float(grey.std()),
+        "hash": difference_hash(image),
     }
-    return where | values | {"hash": difference_hash(image)}
 
 
 def _write(files: Sequence[Path], frame: Frame, out: Path) -> None:

@@ -58,7 +58,9 @@ class LocalEngine:
 
     def submit(self, name: str, question: EngineQuestion, request: EngineRequest) -> None:
         """See `Engine`."""
+        # 0 log-probabilities: only those of the tokens themselves.
         if request.takes_prompt_logprobs:
+            # vLLM generates at least one token.
             params = SamplingParams(
                 temperature=0.0, max_tokens=1, prompt_logprobs=0, detokenize=False
             )
@@ -72,10 +74,10 @@ class LocalEngine:
                 extra_args={ARGUMENT: request.forced},
             )
         self._add(name, question, request.prompt, params)
-        length = (
-            0 if request.candidate is None else len(question.candidates[request.candidate].tokens)
-        )
-        self._pending[name] = question.question_id, length
+        num_tokens = 0
+        if request.candidate is not None:
+            num_tokens = len(question.candidates[request.candidate].tokens)
+        self._pending[name] = question.question_id, num_tokens
 
     def poll(self) -> list[tuple[str, EngineResponse | RankingError]]:
         """See `Engine`."""

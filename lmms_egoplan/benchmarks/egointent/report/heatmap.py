@@ -159,9 +159,11 @@ def draw(heatmap: Heatmap) -> "Drawing":
     height = _CELL_HEIGHT * rows + _LABELS_HEIGHT
     with matplotlib.rc_context({"hatch.linewidth": 0.5, "hatch.color": _HATCH}):
         figure, axes = new_figure(max(_NARROWEST, width), height)
+        # Cells without a score show the hatches.
         axes.patch.set(facecolor="white", edgecolor=_HATCH, hatch="////", linewidth=0)
     mesh = axes.pcolormesh(scores, cmap=_COLORS, edgecolors="white", linewidth=0.8)
-    is_dark = ~np.ma.getmaskarray(scores) & (_luminance(mesh.to_rgba(scores)) < _DARK)
+    is_scored = ~np.ma.getmaskarray(scores)
+    is_dark = is_scored & (_luminance(mesh.to_rgba(scores)) < _DARK)
     for row, cells in enumerate(heatmap.cells):
         for column, cell in enumerate(cells):
             box = None
@@ -177,7 +179,7 @@ def draw(heatmap: Heatmap) -> "Drawing":
                 fontsize=9,
                 bbox=box,
             )
-    axes.axvline(1, color="white", linewidth=6)
+    axes.axvline(1, color="white", linewidth=6)  # a gap after "Overall"
     axes.set_xticks(
         np.arange(columns) + 0.5,
         [_name(column) for column in heatmap.columns],
