@@ -237,18 +237,13 @@ class _Pipeline(Generic[Item, Loaded]):
             except StopIteration:
                 self._is_exhausted = True
                 break
-            job = _Job(partial(self._load_pair, item), self._pair_size)
+            # Jobs do not refer to the pipeline: without a cycle, an early end frees all items.
+            job = _Job(partial(_load_pair, self._load, item), partial(_pair_size, self._size))
             job.is_read = self._batching is not None
             job.is_forced = is_stuck
             self._loading.append(self._pool.submit(job))
         if self._is_exhausted and not self._loading:
             self._close_batch()
-
-    def _load_pair(self, item: Item) -> tuple[Item, Loaded]:
-        return item, self._load(item)
-
-    def _pair_size(self, pair: tuple[Item, Loaded]) -> int:
-        return 0 if self._size is None else self._size(pair[1])
 
     def _starts_batch(self, job: "_Job") -> bool:
         """Return whether a loaded item may not join the open batch."""
@@ -266,6 +261,14 @@ class _Pipeline(Generic[Item, Loaded]):
             for job in self._batch:
                 job.result = None  # a worker that paused may still refer to the job
         self._batch.clear()
+
+
+def _load_pair(load: Callable[[Item], Loaded], item: Item) -> tuple[Item, Loaded]:
+    return item, load(item)
+
+
+def _pair_size(size: Callable[[Loaded], int] | None, pair: tuple[Any, Loaded]) -> int:
+    return 0 if size is None else size(pair[1])
 
 
 def prefetch_conditions(

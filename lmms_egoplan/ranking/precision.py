@@ -36,7 +36,8 @@ def float32_logits(model: PreTrainedModel) -> Iterator[None]:
     for module in model.modules():
         if isinstance(module, PreTrainedModel):
             layer = module.get_output_embeddings()
-            layers[id(layer)] = layer
+            if layer is not None:
+                layers[id(layer)] = layer
     with ExitStack() as hooks:
         for layer in layers.values():
             if type(layer) is torch.nn.Linear:

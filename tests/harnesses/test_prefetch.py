@@ -2,12 +2,14 @@
 consumer does.
 """
 
+import gc
 import json
 import os
 import signal
 import subprocess
 import sys
 import threading
+import weakref
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
@@ -72,6 +74,28 @@ def test_an_error_comes_at_its_items_turn():
     assert [next(items), next(items)] == [(0, 0), (1, 1)]
     with pytest.raises(ValueError, match="no item 2"):
         next(items)
+
+
+class _Loaded:
+    """An item in memory."""
+
+
+def test_a_consumer_that_stops_frees_all_items():
+    alive = weakref.WeakSet()
+
+    def load(_):
+        loaded = _Loaded()
+        alive.add(loaded)
+        return loaded
+
+    gc.disable()
+    try:
+        results = prefetch(range(20), load, workers=2)
+        next(results)
+        results.close()
+        assert not list(alive)
+    finally:
+        gc.enable()
 
 
 def test_a_consumer_that_stops_leaves_the_rest_unloaded():

@@ -88,7 +88,10 @@ def _answers(
             instances.append(_instance(model, number, request, choice))
     answers = map(unwrap_generation_output, ask(instances))
     for number, request in requests:
-        yield number, request, list(islice(answers, len(request.choices) or 1))
+        answers_of_request = list(islice(answers, len(request.choices) or 1))
+        if not answers_of_request:
+            raise ValueError(f"sample_id {request.sample_id}: the backend returned no answer")
+        yield number, request, answers_of_request
 
 
 def _reply(request: Request, text: str, counts: Any) -> tuple[Any, bool | None]:

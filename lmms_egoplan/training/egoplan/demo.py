@@ -21,7 +21,7 @@ from lmms_egoplan.training.egoplan.worlds import procedures
 
 _NOTE = (
     "A tiny model is trained on captions of rendered scenes, then tuned on a rendered EgoPlan-IT. "
-    "The questions show other colours and rooms. Do not compare these scores with published ones."
+    "The questions show other colours and rooms. Do not compare these scores with published ones.\n"
 )
 _STEPS = (
     "Train a tiny LLaVA on captions of rendered scenes",

@@ -77,8 +77,8 @@ def test_captions_name_the_step_before_the_last_frame():
 @pytest.mark.nightly
 def test_tiny_model_learns_to_plan(tmp_path, monkeypatch):
     """With half of the demo's updates."""
-    monkeypatch.setitem(demo._DEMO, "caption_updates", [350, 125])
-    monkeypatch.setitem(demo._DEMO["settings"], "steps", 110)
+    monkeypatch.setattr(demo, "_CAPTION_UPDATES", [350, 125])
+    monkeypatch.setitem(demo._SETTINGS, "steps", 110)
     result = CliRunner().invoke(
         app, ["train", "demo", "--out", str(tmp_path / "demo")], env={"COLUMNS": "120"}
     )
