@@ -39,7 +39,7 @@ def model(docs: Mapping[str, Any], kind: str, seed: int) -> Callable[[PromptVari
 
     def drawn(asked: PromptVariant, key: str) -> str:
         video = docs[key]["video_id"]
-        chance = random.Random(f"{seed} {asked} {key}")
+        chance = random.Random(f"{seed} {planted.seed_text(asked)} {key}")
         accuracy = (
             random.Random(f"{seed} {video}").choice((0.2, 0.4, 0.6, 0.8))
             if kind == KINDS[1]
@@ -53,7 +53,7 @@ def model(docs: Mapping[str, Any], kind: str, seed: int) -> Callable[[PromptVari
         unit = docs[key]["video_id"] if kind == KINDS[1] else key
         is_new = (
             asked != planted.OFFICIAL
-            and random.Random(f"{seed} {asked} {unit} new").random() < REDRAWN
+            and random.Random(f"{seed} {planted.seed_text(asked)} {unit} new").random() < REDRAWN
         )
         stored = docs[key]["choices"][
             planted.LETTERS.index(drawn(asked if is_new else planted.OFFICIAL, key))

@@ -144,9 +144,8 @@ def virtualhome(
     calibration: _Calibration = None,
     max_steps: _MaxSteps = 20,
 ) -> None:
-    """Guide a character in VirtualHome.
-
-    You run its simulator yourself; this command was not tested with it.
+    """Guide a character in VirtualHome. You run its simulator yourself; this command was not tested
+    with it.
 
     Example: `lmms-egoplan plan virtualhome --goal "heat the stove" --until stove=ON --model NAME
     --out episode`
@@ -242,9 +241,8 @@ def video(
 
 
 def choose(options: Sequence[Proposal]) -> int:
-    """Let the person at the terminal choose.
-
-    An empty line or the end of the input means the best one.
+    """Let the person at the terminal choose. An empty line or the end of the input means the best
+    one.
     """
     typer.echo(
         "\n".join(f"{number:6}. {option.action}" for number, option in enumerate(options, start=1))
@@ -290,9 +288,8 @@ class _Guide:
     def run(
         self, world: Environment, goal: str, steps: int, out: Path, ask: Ask = choose, **facts: int
     ) -> Episode:
-        """Guide an agent, and write the episode even if it fails.
-
-        Ask the person at the terminal by default.
+        """Guide an agent, and write the episode even if it fails. Ask the person at the terminal by
+        default.
         """
         episode = run_episode(self._proposer, world, goal, steps, _print, ask)
         page = write_episode(episode, out, **self._facts, **facts)

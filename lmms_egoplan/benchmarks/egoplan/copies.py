@@ -166,7 +166,7 @@ class _Row:
         actions = self.values.get(_PROGRESS)
         if actions is None:
             return False
-        spans = [(action.get("start_frame"), action.get("stop_frame")) for action in actions]
+        spans = [(action.get("start_frame"), action.get("stop_frame")) for action in actions or ()]
         return spans != [(past.start_frame, past.stop_frame) for past in question.past_actions]
 
 

@@ -66,9 +66,8 @@ def build(
     max_requests: MaxRequests = None,
     max_cost: MaxCost = None,
 ) -> None:
-    """Build EgoPlan questions from narrated videos with the paper's method.
-
-    They are not verified by people.
+    """Build EgoPlan questions from narrated videos with the paper's method. They are not verified
+    by people.
 
     A language model identifies the task goals (paper, Fig. 10). Set it like a judge:
     LMMS_EGOPLAN_JUDGE_BASE_URL, LMMS_EGOPLAN_JUDGE_API_KEY and LMMS_EGOPLAN_JUDGE_MODEL (default

@@ -65,9 +65,8 @@ def train(
         bool, typer.Option("--no-recognition", help="Disable action recognition.")
     ] = False,
 ) -> None:
-    """Tune a model on EgoPlan-IT with the paper's contrastive loss.
-
-    The defaults are the published settings.
+    """Tune a model on EgoPlan-IT with the paper's contrastive loss. The defaults are the published
+    settings.
 
     Example: `lmms-egoplan train egoplan EgoPlan_IT.json --model Qwen/Qwen2.5-VL-7B-Instruct
     --set epic_kitchens=EPIC-KITCHENS --out tuned`
