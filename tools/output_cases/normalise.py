@@ -9,7 +9,7 @@ from typing import Any
 _TIME = re.compile(
     r"""
     (?P<date> \d{4} -? \d{2} -? \d{2})
-    (?: [T_ ] \d{2} [:-]? \d{2} (?: [:-]? \d{2} (?: \.\d+ )? )? )?
+    (?: [T_:\s] \d{2} [:-]? \d{2} (?: [:-]? \d{2} (?: \.\d+ )? )? )?
     (?: [+-]00:?00 | Z | \s UTC )?
     """,
     re.VERBOSE,
@@ -26,6 +26,14 @@ _BARS = re.compile(r"(?m)(^.*: BAR\n)\1+")
 _REPLACED = (
     (re.compile(r"(127\.0\.0\.1|localhost):\d{4,5}"), r"\1:PORT"),
     (re.compile(r'(memory_ahead[\w,]*"?: )[\d.]+'), r"\1BYTES"),
+    (re.compile(r"(ranking_memory_ahead[\s|]*)[\d.]+"), r"\1BYTES"),
+    (
+        re.compile(r'("(?:\w+_seconds|start_time|end_time)": "?)[\d.e-]+'),
+        r"\1SECONDS",
+    ),
+    (re.compile(r"Model: [\d.]+ s\. Action: [\d.]+ s\."), "Model: N s. Action: N s."),
+    # lm-eval's hashes of all questions, which contain a fingerprint (`fingerprints`).
+    (re.compile(r'("egoplan_val\w*": ")[0-9a-f]{64}'), r"\1HASH"),
     (re.compile(r'(<dt>seconds</dt><dd>|"seconds": "?)[\d.,]+'), r"\1SECONDS"),
     # Functions and lines of code before the messages of a log.
     (re.compile(r"(lmms_egoplan[\w.]*):\w+:\d+ - "), r"\1 - "),

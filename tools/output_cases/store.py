@@ -9,6 +9,7 @@ STORED = "stored"
 _LARGEST_TEXT = 2_000_000
 # Files that a program writes for itself.
 _IGNORED_SUFFIXES = (".lock", "-wal", "-shm", "-journal", ".pyc")
+_TEXTS = (".csv", ".html", ".js", ".json", ".jsonl", ".log", ".md", ".svg", ".txt")
 _SQLITE = b"SQLite format 3\0"
 
 
@@ -35,7 +36,7 @@ def store_folder(name: str, folder: Path) -> None:
             digests.append(f"{relative} -> {path.readlink()}")
         elif path.is_file() and not path.name.endswith(_IGNORED_SUFFIXES):
             content = _content(path)
-            text = _text(content)
+            text = _text(content, path.suffix)
             if text is None:
                 digests.append(f"{relative} {len(content)} {hashlib.sha256(content).hexdigest()}")
             else:
@@ -54,8 +55,9 @@ def _content(path: Path) -> bytes:
     return _dump(path).encode() if content.startswith(_SQLITE) else content
 
 
-def _text(content: bytes) -> str | None:
-    if len(content) > _LARGEST_TEXT or b"\0" in content:
+def _text(content: bytes, suffix: str) -> str | None:
+    has_zero = b"\0" in content and suffix not in _TEXTS
+    if len(content) > _LARGEST_TEXT or has_zero:
         return None
     try:
         return content.decode("utf-8")
