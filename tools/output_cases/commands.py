@@ -57,7 +57,9 @@ class Commands:
             errors="replace",
             check=False,
         )
-        self._add(words, done.returncode, "", done.stdout, done.stderr)
+        # Lines of several threads have any order.
+        err = "\n".join(sorted(done.stderr.splitlines()))
+        self._add(words, done.returncode, "", done.stdout, err)
 
     def _add(self, words: list[str], code: int, raised: str, out: str, err: str) -> None:
         self._outputs.append(f"$ {shlex.join(words)}\n{code} {raised}\n{out}stderr:\n{err}")

@@ -163,13 +163,16 @@ def judge_answers() -> None:
             _judge(commands, benchmark, answers)
         for protocol in ("authors", "lmms-eval-0.7.3"):
             out = ("--out", f"{protocol}.jsonl")
-            commands.run("judge", "egothink", THOUGHTS, "--protocol", protocol, *out)
-        commands.run("judge", "egothink", THOUGHTS, "--repeats", "2", "--out", "repeats.jsonl")
+            commands.run("judge", "egothink", THOUGHTS, "--protocol", protocol, *out, *_IN_ORDER)
         commands.run(
-            *("judge", "egothink", THOUGHTS, "--out", "second.jsonl"),
+            *("judge", "egothink", THOUGHTS, "--repeats", "2", "--out", "repeats.jsonl"),
+            *_IN_ORDER,
+        )
+        commands.run(
+            *("judge", "egothink", THOUGHTS, "--out", "second.jsonl", *_IN_ORDER),
             LMMS_EGOPLAN_JUDGE_MODEL="org/second",
         )
-        commands.run("judge", "actplan", "plans.jsonl", "--out", "marked")
+        commands.run("judge", "actplan", "plans.jsonl", "--out", "marked", *_IN_ORDER)
         bodies = sorted({json.dumps(body, sort_keys=True) for body in server.bodies})
     store_text("requests.txt", "\n".join(bodies))
     _agree(commands)
@@ -180,6 +183,8 @@ def judge_answers() -> None:
     store_folder("files", Path())
 
 
+# The first replies, from which the cost of the rest is expected, depend on the order.
+_IN_ORDER = ("--concurrency", "1")
 _INPUTS = (THOUGHTS, INTENTS, "plans.jsonl")
 
 
@@ -245,6 +250,8 @@ def vary_protocol() -> None:
                 *("--model-args", f"base_url={server.url},max_retries=1,num_cpus=2"),
                 OPENAI_API_KEY="none",
             )
+    summary = Path("data/egoplan/val/summary.json")
+    store_text(str(summary), summary.read_text(encoding="utf-8"))
         bodies = sorted({json.dumps(body, sort_keys=True) for body in server.bodies})
     store_text("requests.txt", "\n".join(bodies))
     for benchmark in ("egoplan", "egoplan_bench2"):

@@ -34,7 +34,7 @@ def store_folder(name: str, folder: Path) -> None:
         relative = path.relative_to(folder).as_posix()
         if path.is_symlink():
             digests.append(f"{relative} -> {path.readlink()}")
-        elif path.is_file() and not path.name.endswith(_IGNORED_SUFFIXES):
+        elif path.is_file() and not _is_ignored(path):
             content = _content(path)
             text = _text(content, path.suffix)
             if text is None:
@@ -45,6 +45,11 @@ def store_folder(name: str, folder: Path) -> None:
             digests.append(f"{relative}/")
     if digests:
         store_text(f"{name}/digests.txt", "\n".join(digests) + "\n")
+
+
+def _is_ignored(path: Path) -> bool:
+    is_cache = path.name.startswith("cache-") and path.suffix == ".arrow"
+    return is_cache or path.name.endswith(_IGNORED_SUFFIXES)
 
 
 def _content(path: Path) -> bytes:
