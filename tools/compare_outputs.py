@@ -280,7 +280,7 @@ def compare_case(case: Case, old: Outputs, new: Outputs) -> int:
         for folder in folders
     ]
     files = [list_files(folder, info) for folder, info in zip(folders, infos, strict=True)]
-    differing = 0
+    differing = report_failures(case, folders, infos)
     for name in sorted(files[0].keys() | files[1].keys()):
         difference = "".join(compare_file(name, files, infos, (old.title, new.title)))
         if not difference:
@@ -291,6 +291,22 @@ def compare_case(case: Case, old: Outputs, new: Outputs) -> int:
     if differing > MOST_FILES:
         print(f"... and {differing - MOST_FILES} other files of {case.name}")
     return differing
+
+
+def report_failures(case: Case, folders: Sequence[Path], infos: Sequence[dict]) -> int:
+    """Print the end of the output of a case that did not run to its end. Return 1 for a failure.
+
+    Failed tests are outputs: pytest's exit code is 1 in both trees if the same tests fail.
+    """
+    allowed = (0, 1) if case.tests else (0,)
+    for folder, info in zip(folders, infos, strict=True):
+        has_files = any(path.name not in (INFO, "output.log") for path in folder.iterdir())
+        if info["code"] not in allowed or not has_files:
+            lines = (folder / "output.log").read_text(errors="replace").splitlines()
+            end = "\n".join(lines[-MOST_LINES:])
+            print(f"--- {case.name}\nfailed with exit code {info['code']}:\n{end}", flush=True)
+            return 1
+    return 0
 
 
 def list_files(folder: Path, info: dict) -> dict[str, Path]:

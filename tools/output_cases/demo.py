@@ -250,10 +250,10 @@ def vary_protocol() -> None:
                 *("--model-args", f"base_url={server.url},max_retries=1,num_cpus=2"),
                 OPENAI_API_KEY="none",
             )
-    summary = Path("data/egoplan/val/summary.json")
-    store_text(str(summary), summary.read_text(encoding="utf-8"))
         bodies = sorted({json.dumps(body, sort_keys=True) for body in server.bodies})
     store_text("requests.txt", "\n".join(bodies))
+    summary = Path("data/egoplan/val/summary.json")
+    store_text(str(summary), summary.read_text(encoding="utf-8"))
     for benchmark in ("egoplan", "egoplan_bench2"):
         if Path(f"varied-{benchmark}").exists():
             store_folder(f"varied-{benchmark}", Path(f"varied-{benchmark}"))
