@@ -340,13 +340,26 @@ def compare_file(
     start = sum(1 for _ in equal)
     # The whole texts can be too long for difflib.
     before, after = (side[max(0, start - 1) : start + MOST_COMPARED] for side in sides)
-    yield f"line {start + 1}\n"
+    yield f"line {start + 1}{differing_part([side[start : start + 1] for side in sides])}\n"
     lines = difflib.unified_diff(before, after, *titles, lineterm="", n=1)
     for number, line in enumerate(lines):
         if number >= MOST_LINES:
             yield "...\n"
             return
         yield line[:LONGEST_LINE].encode("utf-8", "backslashreplace").decode() + "\n"
+
+
+def differing_part(lines: Sequence[list[str]]) -> str:
+    """Return what differs between two long lines, which are printed only to `LONGEST_LINE`."""
+    if not all(lines):
+        return ""
+    before, after = (line[0] for line in lines)
+    pairs = zip(before, after, strict=False)
+    column = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+    if column < LONGEST_LINE - 100:
+        return ""
+    parts = [line[max(0, column - 60) : column + 100] for line in (before, after)]
+    return f", column {column + 1}: {parts[0]!r}, now {parts[1]!r}"
 
 
 if __name__ == "__main__":

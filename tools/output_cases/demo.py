@@ -135,12 +135,19 @@ def run_lm_eval() -> None:
             LMMS_EGOPLAN_JUDGE_MODEL="demo",
         )
     store_folder("runs", Path("runs"))
+    _store_summary()
     commands.run("show", "runs")
     commands.run("report", "runs", "--out", "report", "--pictures", "none")
     store_folder("report", Path("report"))
     commands.run("plan", "video", "--model", "checkpoint", "--limit", "2", "--out", "episodes")
     if Path("episodes").exists():
         store_folder("episodes", Path("episodes"))
+
+
+def _store_summary() -> None:
+    """Store the summary with the fingerprint that runs contain (`normalise.fingerprints`)."""
+    summary = Path("data/egoplan/val/summary.json")
+    store_text(str(summary), summary.read_text(encoding="utf-8"))
 
 
 def _tasks_folder() -> str:
@@ -252,8 +259,7 @@ def vary_protocol() -> None:
             )
         bodies = sorted({json.dumps(body, sort_keys=True) for body in server.bodies})
     store_text("requests.txt", "\n".join(bodies))
-    summary = Path("data/egoplan/val/summary.json")
-    store_text(str(summary), summary.read_text(encoding="utf-8"))
+    _store_summary()
     for benchmark in ("egoplan", "egoplan_bench2"):
         if Path(f"varied-{benchmark}").exists():
             store_folder(f"varied-{benchmark}", Path(f"varied-{benchmark}"))
