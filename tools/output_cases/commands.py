@@ -1,6 +1,7 @@
 """Run commands of a case, and store their output in the order of the commands."""
 
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -15,6 +16,8 @@ from loguru import logger
 from output_cases.store import store_text
 
 _LONGEST_S = 300
+# The end of a progress bar.
+_BAR = re.compile(r"\|\s*\d+/\d+ \[")
 
 
 class Commands:
@@ -57,8 +60,9 @@ class Commands:
             errors="replace",
             check=False,
         )
-        # Lines of several threads have any order.
-        err = "\n".join(sorted(done.stderr.splitlines()))
+        # Lines of several threads have any order, and bars are drawn at any time.
+        lines = re.split(r"[\r\n]+", done.stderr.replace("\x1b[A", "\n"))
+        err = "\n".join(sorted({line.rstrip() for line in lines if not _BAR.search(line)}))
         self._add(words, done.returncode, "", done.stdout, err)
 
     def _add(self, words: list[str], code: int, raised: str, out: str, err: str) -> None:
