@@ -16,6 +16,8 @@ from loguru import logger
 from output_cases.store import store_text
 
 _LONGEST_S = 300
+# The time before a message of a log.
+_TIME = re.compile(r"^[\d: .T-]+")
 # The end of a progress bar.
 _BAR = re.compile(r"\|\s*\d+/\d+ \[")
 
@@ -62,7 +64,8 @@ class Commands:
         )
         # Lines of several threads have any order, and bars are drawn at any time.
         lines = re.split(r"[\r\n]+", done.stderr.replace("\x1b[A", "\n"))
-        err = "\n".join(sorted({line.rstrip() for line in lines if not _BAR.search(line)}))
+        kept = {line.rstrip() for line in lines if not _BAR.search(line)}
+        err = "\n".join(sorted(kept, key=lambda line: _TIME.sub("", line)))
         self._add(words, done.returncode, "", done.stdout, err)
 
     def _add(self, words: list[str], code: int, raised: str, out: str, err: str) -> None:
