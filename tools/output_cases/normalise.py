@@ -35,6 +35,7 @@ _REPLACED = (
     ),
     (re.compile(r"parameters trained; [\d.]+ s\."), "parameters trained; N s."),
     (re.compile(r"frame sets decoded, [\d.]+ s"), "frame sets decoded, N s"),
+    (re.compile(r'("process": \[\s*)[\d.]+(,\s*[\d.]+)?'), r"\1PROCESS"),
     (re.compile(r"take ~[\d.]+ hours"), "take ~N hours"),
     (re.compile(r"Model: [\d.]+ s\. Action: [\d.]+ s\."), "Model: N s. Action: N s."),
     # lm-eval's hashes of all questions, which contain a fingerprint (`fingerprints`).
