@@ -282,8 +282,7 @@ def table() -> str:
                 f"prompts that differ, {label}",
                 differing_prompts(single, first, lambda record: record["question"]),
                 f"{differing_prompts(clips, first, lambda record: record['question'])}; from the "
-                "tuned model's: "
-                f"{differing_prompts(clips, first, published.tuned_question)}",
+                f"tuned model's: {differing_prompts(clips, first, published.tuned_question)}",
                 differing_prompts(bench2, second, published.bench2_prompt),
             ),
         ]

@@ -163,8 +163,8 @@ def _egointent_readings(rows: list[dict[str, Any]]) -> str:
         readings["wrong"] += sum(reading not in (None, rating) for rating, reading in fields)
     return (
         f"EgoIntent: of the {readings['ratings']} ratings that a person reads in "
-        f"{readings['replies']} replies, "
-        f"{readings['right']} are read. Wrong ratings: {readings['wrong']}."
+        f"{readings['replies']} replies, {readings['right']} are read. Wrong ratings: "
+        f"{readings['wrong']}."
     )
 
 

@@ -23,8 +23,7 @@ _NO_ENCODER = f"the folder has no {_MODULES}, which sentence-transformers writes
 _NOT_FOUND = "not a folder, and the hub has no sentence encoder of this name or is unreachable"
 _HOW = (
     f"Set {ENCODER_VARIABLE} to the folder of a local copy. To download one on a machine with "
-    "network access: "
-    f"hf download {DEFAULT_ENCODER} --local-dir all-MiniLM-L6-v2"
+    f"network access: hf download {DEFAULT_ENCODER} --local-dir all-MiniLM-L6-v2"
 )
 
 

@@ -328,9 +328,8 @@ class PreparedData:
         summary = load_summary(self.benchmark, split)
         if summary is None:
             raise DataMissingError(
-                f"{self.title.format(split)} is not prepared in "
-                f"{split_dir(self.benchmark, split)} (LMMS_EGOPLAN_DATA sets the root). "
-                f"{self._how(split)}"
+                f"{self.title.format(split)} is not prepared in {split_dir(self.benchmark, split)} "
+                f"(LMMS_EGOPLAN_DATA sets the root). {self._how(split)}"
             )
         self.check(split, summary)
         return summary

@@ -58,9 +58,8 @@ def main() -> None:
             assert new_requests == 0
             print(
                 f"{title} {requests} requests, ideal {ideal:.2f} s; asking {asking:.2f} s "
-                f"({asking / ideal:.2f}), "
-                f"whole process {whole:.2f} s ({whole / ideal:.2f}, limit 1.3), everything cached "
-                f"{cached:.2f} s",
+                f"({asking / ideal:.2f}), whole process {whole:.2f} s ({whole / ideal:.2f}, limit "
+                f"1.3), everything cached {cached:.2f} s",
                 flush=True,
             )
 

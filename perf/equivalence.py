@@ -210,8 +210,7 @@ def table(rows: list[Scenario], rng: np.random.Generator) -> list[float]:
     """Print a row per scenario, and return the rates of wrong claims."""
     print(
         "| questions | changed % | correlation | margin | wrong different % | wrong equal % | "
-        "power equal % | "
-        "power different % |\n|---|---:|---:|---:|---:|---:|---:|---:|"
+        "power equal % | power different % |\n|---|---:|---:|---:|---:|---:|---:|---:|"
     )
     errors = []
     for scenario in rows:
@@ -271,8 +270,7 @@ def family(rng: np.random.Generator) -> float:
         )
     print(
         "\nFour tasks, two with a difference of 0, two with one of the margin: "
-        f"{100 * wrong / DRAWS:.1f} % of draws "
-        "with a wrong claim of either kind."
+        f"{100 * wrong / DRAWS:.1f} % of draws with a wrong claim of either kind."
     )
     return wrong / DRAWS
 

@@ -90,10 +90,8 @@ def main() -> None:
     asking = ours - statistics.median(imported)
     print(
         f"medians: (a) / (b) {posts / ours:.2f} (target: at least 6); (b) / {ideal:.3f} s "
-        f"{ours / ideal:.2f} "
-        f"(limit 1.25), {asking / ideal:.2f} without the import; whole process of (c) "
-        f"{statistics.median(cached):.2f} "
-        "s (limit 2)"
+        f"{ours / ideal:.2f} (limit 1.25), {asking / ideal:.2f} without the import; whole process "
+        f"of (c) {statistics.median(cached):.2f} s (limit 2)"
     )
 
 

@@ -163,9 +163,8 @@ def _describe(pairs: list[Pair], encoder: "SentenceTransformer") -> None:
     steps = [step for pair in pairs for plan in pair for step in plan]
     print(
         f"{time.strftime('%Y-%m-%d')}; {os.cpu_count()} CPUs, {torch.get_num_threads()} threads, "
-        "load "
-        f"{os.getloadavg()[0]:.1f}, Python {platform.python_version()}, torch {torch.__version__}; "
-        f"{encoder_name()} on {encoder.device}\n"
+        f"load {os.getloadavg()[0]:.1f}, Python {platform.python_version()}, torch "
+        f"{torch.__version__}; {encoder_name()} on {encoder.device}\n"
         f"{len(pairs)} pairs, {len(steps)} steps, {len(set(steps))} distinct, "
         f"{sum(len(first) * len(second) for first, second in pairs)} pairs of steps"
     )

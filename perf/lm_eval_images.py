@@ -180,11 +180,12 @@ def _usage(reset: bool = False) -> tuple[float, float, int]:
     now, peak = (
         float(status.split(f"{name}:")[1].split()[0]) / 2**10 for name in ("VmRSS", "VmHWM")
     )
+    # minus the one that lists them
     return (
         now,
         peak,
         len(list(Path("/proc/self/fd").iterdir())) - 1,
-    )  # minus the one that lists them
+    )
 
 
 def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
@@ -204,8 +205,7 @@ def _print_figures(figures_by_arm: dict[str, Figures], questions: int) -> None:
     console = Console(width=120)
     console.print(
         f"{time.strftime('%Y-%m-%d')}; {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}, "
-        "Python "
-        f"{platform.python_version()}; {questions} questions of {FRAMES} frames"
+        f"Python {platform.python_version()}; {questions} questions of {FRAMES} frames"
     )
     memory_table = Table(
         "arm", "questions", "before", "built", "largest", "end", title="Memory, MiB; open files"
@@ -231,8 +231,8 @@ def _print_figures(figures_by_arm: dict[str, Figures], questions: int) -> None:
     scaled_growth = growth["read"] / figures_by_arm["read"]["questions"] * questions
     console.print(
         f"growth: lazy {growth['lazy']:.0f} MiB; read {growth['read']:.0f} MiB, or "
-        f"{scaled_growth:.0f} MiB scaled to "
-        f"all questions, {scaled_growth / growth['lazy']:.0f} times as much as lazy"
+        f"{scaled_growth:.0f} MiB scaled to all questions, {scaled_growth / growth['lazy']:.0f} "
+        "times as much as lazy"
     )
     usage = figures_by_arm["opened"]["usage"]
     files_per_question = (usage["built"][2] - usage["before"][2]) / figures_by_arm["opened"][
@@ -241,8 +241,7 @@ def _print_figures(figures_by_arm: dict[str, Figures], questions: int) -> None:
     lazy_usage = figures_by_arm["lazy"]["usage"]
     console.print(
         f"open files: lazy {lazy_usage['largest'][2] - lazy_usage['before'][2]} more than before; "
-        "opened "
-        f"{files_per_question:.1f} per question, which reaches a limit of 1,024 at "
+        f"opened {files_per_question:.1f} per question, which reaches a limit of 1,024 at "
         f"{1024 / files_per_question:.0f} questions"
     )
 

@@ -34,28 +34,25 @@ Put down the cereal box, open the cupboard, wash the spoon, take a bowl of milk.
 """.splitlines()
 
 LLAVA_TEMPLATE = (
-    "{% for message in messages %}{{ message['role'] | upper + ': ' }}"
-    "{% for item in message['content'] if item['type'] == 'image' %}{{ '<image>\n' }}{% endfor %}"
-    "{% for item in message['content'] if item['type'] == 'text' %}{{ item['text'] + ' ' }}{% "
-    "endfor %}"
-    "{% endfor %}{% if add_generation_prompt %}{{ 'ASSISTANT:' }}{% endif %}"
+    "{% for message in messages %}{{ message['role'] | upper + ': ' }}{% for item in "
+    "message['content'] if item['type'] == 'image' %}{{ '<image>\n' }}{% endfor %}{% for item in "
+    "message['content'] if item['type'] == 'text' %}{{ item['text'] + ' ' }}{% endfor %}{% endfor "
+    "%}{% if add_generation_prompt %}{{ 'ASSISTANT:' }}{% endif %}"
 )
 QWEN_TEMPLATE = (
-    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' }}"
-    "{% for item in message['content'] %}{% if item['type'] == 'image' %}"
-    "{{ '<|vision_start|><|image_pad|><|vision_end|>' }}{% elif item['type'] == 'video' %}"
-    "{{ '<|vision_start|><|video_pad|><|vision_end|>' }}{% else %}{{ item['text'] }}{% endif %}{% "
-    "endfor %}"
-    "{{ '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' "
-    "}}{% endif %}"
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' }}{% for item in "
+    "message['content'] %}{% if item['type'] == 'image' %}{{ "
+    "'<|vision_start|><|image_pad|><|vision_end|>' }}{% elif item['type'] == 'video' %}{{ "
+    "'<|vision_start|><|video_pad|><|vision_end|>' }}{% else %}{{ item['text'] }}{% endif %}{% "
+    "endfor %}{{ '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ "
+    "'<|im_start|>assistant\n' }}{% endif %}"
 )
 
 INTERNVL_TEMPLATE = (
-    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' }}"
-    "{% for item in message['content'] %}{% if item['type'] == 'image' %}{{ '<IMG_CONTEXT>\n' }}"
-    "{% elif item['type'] == 'video' %}{{ '<video>\n' }}{% else %}{{ item['text'] }}{% endif %}{% "
-    "endfor %}"
-    "{{ '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' "
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' }}{% for item in "
+    "message['content'] %}{% if item['type'] == 'image' %}{{ '<IMG_CONTEXT>\n' }}{% elif "
+    "item['type'] == 'video' %}{{ '<video>\n' }}{% else %}{{ item['text'] }}{% endif %}{% endfor "
+    "%}{{ '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' "
     "}}{% endif %}"
 )
 

@@ -38,8 +38,8 @@ def measure_pipeline(arguments: argparse.Namespace) -> None:
     cores = len(os.sched_getaffinity(0))
     print(
         f"\n{arguments.questions} questions of {FRAMES} frames, {cores} cores; ms per question, "
-        "load and encode in CPU "
-        "time; '1 to N threads': speedup of encoding with one thread per core"
+        "load and encode in CPU time; '1 to N threads': speedup of encoding with one thread per "
+        "core"
     )
     print(
         (
@@ -100,9 +100,8 @@ def _measure(
     )
     speedup = alone / several
     print(
-        f"{shape:14} {media:6} {loading:>5} {encoding:>6} {speedup:>12.2f} {compute:>8} "
-        f"{bound:>6} {earlier:>15} "
-        f"{latest:>6} {figures[-1] / figures[3]:>8.2f}",
+        f"{shape:14} {media:6} {loading:>5} {encoding:>6} {speedup:>12.2f} {compute:>8} {bound:>6} "
+        f"{earlier:>15} {latest:>6} {figures[-1] / figures[3]:>8.2f}",
         flush=True,
     )
 

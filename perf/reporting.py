@@ -119,8 +119,7 @@ def main() -> None:
         }
         print(
             f"{time.strftime('%Y-%m-%d')}; {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}, "
-            "Python "
-            f"{platform.python_version()}; limits {SECONDS} s, {GIBIBYTES} GiB, page "
+            f"Python {platform.python_version()}; limits {SECONDS} s, {GIBIBYTES} GiB, page "
             f"{PAGE_MEBIBYTES} MiB"
         )
         for run in ("first", "second", "all pictures", "without media"):
@@ -133,9 +132,8 @@ def main() -> None:
             )
             print(
                 f"{run} run: {figures.seconds:.1f} s, {figures.cpu_seconds:.1f} s CPU time, "
-                f"{figures.memory:.0f} MiB; "
-                f"page {figures.page:.2f} MiB, "
-                f"other files {figures.other_files:.0f} MiB, {figures.strips} strips",
+                f"{figures.memory:.0f} MiB; page {figures.page:.2f} MiB, other files "
+                f"{figures.other_files:.0f} MiB, {figures.strips} strips",
                 flush=True,
             )
         _search(folder / "report" / "index.html")

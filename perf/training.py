@@ -114,9 +114,8 @@ def measure(arguments: argparse.Namespace) -> dict[str, float]:
             arguments.device, torch.bfloat16, enabled=arguments.dtype == "bfloat16"
         ):
             answer, negative = scorer([question])[0]
-            loss = batch_loss([[answer, negative]]).nll + (
-                negative - answer
-            )  # the loss of a violating pair
+            # the loss of a violating pair
+            loss = batch_loss([[answer, negative]]).nll + (negative - answer)
         loss.backward()
         value = loss.item()  # waits for the device
         times.append(clock() - start)

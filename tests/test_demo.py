@@ -462,9 +462,8 @@ def check_lessons(out: Path) -> None:
     """
     report = json.loads((out / "report" / "report.json").read_text())
     for section in report["benchmarks"]:
-        bounded = [
-            score for score in section["scores"] if score["low"] is not None
-        ]  # others have few questions
+        # others have few questions
+        bounded = [score for score in section["scores"] if score["low"] is not None]
         assert {GOOD, POOR} <= {score["run"] for score in bounded}, section["key"]
         assert all(score["low"] <= score["value"] <= score["high"] for score in bounded), section[
             "key"

@@ -238,9 +238,8 @@ def test_commands_in_sentences_exist_with_their_options():
     unknown = []
     for name, text in TEXTS.items():
         for quoted, path, words in commands_in_sentences(text):
-            words = (
-                words[: words.index("--")] if "--" in words else words
-            )  # options of a harness follow
+            # options of a harness follow
+            words = words[: words.index("--")] if "--" in words else words
             used = {word.partition("=")[0] for word in words if word.startswith("--")}
             if path != "lm-eval" and not used <= options(path):
                 unknown.append((name, quoted, used - options(path)))

@@ -37,13 +37,13 @@ def test_no_task_is_named_like_an_upstream_one():
         for name in package_tasks.all_subtasks
         if name.endswith(tuple(f"_{name}" for name in SHORTCUTS))
     }
+    # the latter marks clips, not images
     shortcuts -= {
         "egoplan_val_blind",
         "egoplan_val_clips_marked",
-    }  # the latter marks clips, not images
-    ranked = {
-        name for name in shortcuts if name.startswith("egoplan")
-    }  # the others need a judge or a scorer
+    }
+    # the others need a judge or a scorer
+    ranked = {name for name in shortcuts if name.startswith("egoplan")}
     assert set(index["egocentric_planning_shortcuts"]["task"]) == ranked
     untagged = excluded_tasks | presets | shortcuts
     assert set(index["egocentric_planning"]["task"]) == set(package_tasks.all_subtasks) - untagged

@@ -44,9 +44,8 @@ EGOTHINK = PreparedData(
     title="EgoThink's dimension {}",
     how=(
         "Prepare all twelve with: lmms-egoplan data prepare egothink hub (the dataset "
-        "EgoThink/EgoThink), or with the folder of a clone of "
-        "https://github.com/AdaCheng/EgoThink instead of hub. For images with marks: "
-        "--marks FOLDER"
+        "EgoThink/EgoThink), or with the folder of a clone of https://github.com/AdaCheng/EgoThink "
+        "instead of hub. For images with marks: --marks FOLDER"
     ),
     data_format=2,
     oldest_format=2,
@@ -88,9 +87,8 @@ EGOINTENT = PreparedData(
     how=(
         "Prepare it with: lmms-egoplan data prepare egointent hub --videos DIR (for the split "
         "leakage: with --leakage), or with an annotation file instead of hub "
-        "(https://github.com/YePan2/EgoIntent; {tasks}/egointent/FORMAT.md describes its "
-        "format). Without annotations, you can build steps: lmms-egoplan data build egointent "
-        "--help"
+        "(https://github.com/YePan2/EgoIntent; {tasks}/egointent/FORMAT.md describes its format). "
+        "Without annotations, you can build steps: lmms-egoplan data build egointent --help"
     ),
     data_format=4,
     oldest_format=4,

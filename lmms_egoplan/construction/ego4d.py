@@ -43,8 +43,7 @@ def read_narrated_videos(path: Path, how: str | None = None) -> dict[str, Any]:
     if not isinstance(videos, dict) or not videos:
         raise LmmsEgoplanError(
             f"{path}: expected an object with each video's narration_pass_1, as in Ego4D's "
-            "narration.json, found "
-            f"{quoted(content)}"
+            f"narration.json, found {quoted(content)}"
         )
     problem = repetition(content)
     if problem:

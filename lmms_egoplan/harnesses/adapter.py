@@ -106,8 +106,7 @@ def check_names(tuned: "PeftModel", stored: set[str] | None, folder: Path) -> No
         if names:
             raise LmmsEgoplanError(
                 f"{folder / WEIGHTS}: {problem} {len(names)} of {len(expected)} tensors (e.g. "
-                f"{min(names)}); it does "
-                "not belong to this adapter's settings or base"
+                f"{min(names)}); it does not belong to this adapter's settings or base"
             )
 
 

@@ -180,9 +180,8 @@ class AnswerGenerator:
         def load_at(index: int) -> tuple[Any, str]:
             messages, question_id = load(requests[index])
             arguments = {**defaults, **requests[index].args[1]}
-            samples = self._keywords(arguments).get(
-                "do_sample", True
-            )  # if left to the checkpoint, it may sample
+            # if left to the checkpoint, it may sample
+            samples = self._keywords(arguments).get("do_sample", True)
             return (messages, arguments, samples and index), question_id
 
         pairs: Generator[tuple[EncodedBatch, list[int]], None, None]

@@ -303,8 +303,7 @@ def _check(model: str, limits: Mapping[str, int | None], part: Any, times: int) 
     if lowest > highest:
         raise LmmsEgoplanError(
             f"{model}: {least_name} ({lowest}{' by default' if least is None else ''}) exceeds "
-            f"{most_name} "
-            f"({highest}{' by default' if most is None else ''}); set both"
+            f"{most_name} ({highest}{' by default' if most is None else ''}); set both"
         )
 
 

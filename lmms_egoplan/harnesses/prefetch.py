@@ -386,9 +386,8 @@ class _Workers:
         with self._lock:
             index = self._jobs.index(job.loads[0]) if job.loads else len(self._jobs)
             self._jobs[index : index + len(job.loads)] = [job]
-            job.reserved = job.reserved or self._expected(
-                self._pixels
-            )  # an estimate until the call announces its size
+            # an estimate until the call announces its size
+            job.reserved = job.reserved or self._expected(self._pixels)
             job.loads = ()
             self._start(job)
         return job

@@ -74,9 +74,8 @@ def settings_of(processor: Any, model: Any) -> dict[str, Any]:
         "dtype": str(getattr(model, "dtype", NOT_KNOWN)),
         "attention": attention,
     }
-    is_counted = hasattr(model, "num_parameters") and not getattr(
-        model, "hf_quantizer", None
-    )  # packed weights are few
+    # packed weights are few
+    is_counted = hasattr(model, "num_parameters") and not getattr(model, "hf_quantizer", None)
     names["parameters"] = model.num_parameters() if is_counted else NOT_KNOWN
     packages = _packages() if hasattr(model, "dtype") else {**_packages(), "vllm": NOT_KNOWN}
     return {"processor": settings, "model": names, "packages": packages}
@@ -135,9 +134,8 @@ def recorded(
             results["record"] = settings | {
                 "tasks": {task: _summary(task, counts) for task in tasks}
             }
-            selected = (
-                kwargs.get("samples") or {}
-            )  # a question's document is then its position among them
+            # a question's document is then its position among them
+            selected = kwargs.get("samples") or {}
             for task, samples in results.get("samples", {}).items():
                 positions = {
                     document: index for index, document in enumerate(selected.get(task, ()))

@@ -110,8 +110,7 @@ class ServerWatch:
             self._is_reachable.clear()
             logger.warning(
                 f"The server at {self._where} does not answer: {problem} Start it again: the run "
-                "continues if it "
-                f"answers within {self._wait_s:g} s (server_wait)"
+                f"continues if it answers within {self._wait_s:g} s (server_wait)"
             )
         if time.monotonic() - self._lost_at >= self._wait_s:
             self.given_up.set_result(problem)

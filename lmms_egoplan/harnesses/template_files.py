@@ -122,9 +122,8 @@ def _path(checkpoint: str, name: str, revision: str) -> Path | None:
         return folder / name if (folder / name).is_file() else None
     cached = try_to_load_from_cache(checkpoint, name, revision=revision)
     if cached is not None or constants.HF_HUB_OFFLINE:
-        return (
-            Path(cached) if isinstance(cached, str) else None
-        )  # else the cache knows that there is no such file
+        # else the cache knows that there is no such file
+        return Path(cached) if isinstance(cached, str) else None
     try:
         return Path(hf_hub_download(checkpoint, name, revision=revision))
     except LocalEntryNotFoundError as error:

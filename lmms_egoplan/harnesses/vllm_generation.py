@@ -89,9 +89,8 @@ class VLLMGenerator:
                 it before its limit.
             EngineError: The engine has died.
         """
-        asked: list[
-            tuple[str, list[int], int]
-        ] = []  # ID, equal requests and limit of each question
+        # ID, equal requests and limit of each question
+        asked: list[tuple[str, list[int], int]] = []
 
         def arguments_of(index: int) -> dict[str, Any]:
             return {**defaults, **requests[index].args[1]}
@@ -145,9 +144,8 @@ class VLLMGenerator:
             raise too_long(
                 question_id, length, limit, f"{most}it, or lower the task's limit on new tokens"
             )
-        return Answer(
-            completion.text, length, count if is_cut else count - 1
-        )  # without the token that ends the reply
+        # without the token that ends the reply
+        return Answer(completion.text, length, count if is_cut else count - 1)
 
     def _samples(self, arguments: Mapping[str, Any]) -> bool:
         do_sample = arguments.get("do_sample", bool(arguments.get("temperature")))

@@ -165,9 +165,8 @@ class ServedEngine:
         if self._watching is not None:
             self._watching.cancel()
             self._watching = None
-        self._responses = (
-            queue.SimpleQueue()
-        )  # names may be reused; late answers must not reach the new queue
+        # names may be reused; late answers must not reach the new queue
+        self._responses = queue.SimpleQueue()
         if self._image_bytes:
             logger.info(
                 f"Sent {self._image_bytes / 2**20:,.1f} MiB of images in "

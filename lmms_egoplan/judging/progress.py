@@ -135,13 +135,12 @@ class Progress(tqdm):
         if counts["cut"]:
             exceptions += f", {counts['cut']} replies cut off at the limit on tokens"
         logger.info(
-            f"{self._title or words.doing}: {rated} of {self.total} {words.answers} "
-            f"{words.judged} by {', '.join(sorted(judges))} in "
-            f"{time.monotonic() - self._started:.1f} s: {counts['judged']} now, "
-            f"{counts['cached']} from the cache{elsewhere}; {counts['failed']} failed, "
-            f"{self.total - rated - counts['failed']} not reached; "
-            f"{counts['retried']} retries{exceptions}; now: {tokens}; "
-            f"from the cache: {cached_tokens}"
+            f"{self._title or words.doing}: {rated} of {self.total} {words.answers} {words.judged} "
+            f"by {', '.join(sorted(judges))} in {time.monotonic() - self._started:.1f} s: "
+            f"{counts['judged']} now, {counts['cached']} from the cache{elsewhere}; "
+            f"{counts['failed']} failed, {self.total - rated - counts['failed']} not reached; "
+            f"{counts['retried']} retries{exceptions}; now: {tokens}; from the cache: "
+            f"{cached_tokens}"
         )
 
     def _waits(self) -> list[str]:

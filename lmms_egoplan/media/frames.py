@@ -368,8 +368,7 @@ def _damage(path: Path, table: TimeTable, position: int, cause: int) -> DamagedF
         damage = f"damaged before it, at {table.seconds[cause]:.3f} s (frame {cause})"
     return DamagedFrameError(
         f"{path}: frame {position}, at {table.seconds[position]:.3f} s, cannot be decoded: the "
-        f"file is {damage}; "
-        "download the video again"
+        f"file is {damage}; download the video again"
     )
 
 

@@ -23,8 +23,7 @@ def count_setting(settings: Mapping[str, Any], name: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise LmmsEgoplanError(
             f"visual settings: media {settings['media']} needs {name}, an integer of at least 1, "
-            f"got {value!r}; set it "
-            "(a model's settings replace the whole default block)"
+            f"got {value!r}; set it (a model's settings replace the whole default block)"
         )
     return value
 

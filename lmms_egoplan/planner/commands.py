@@ -114,8 +114,7 @@ def kitchen(
     if not goal or goal_elements is None:
         raise LmmsEgoplanError(
             f"--goal {goal!r} is not one of the kitchen's goals; choose one from --list, or add "
-            "--element for each "
-            "element that your goal needs"
+            "--element for each element that your goal needs"
         )
     with closing(Kitchen(goal_elements, seed)) as environment:
         guide = _Guide(model, peft, method, beams, ask_when_unsure, calibration)
@@ -218,8 +217,7 @@ def video(
         chance, not_done = (sum(counts) / steps for counts in zip(*each, strict=True))
         typer.echo(
             f"Next action right: {right} of {steps} steps ({right / steps:.3f}; by chance "
-            f"{chance:.3f}, not done yet "
-            f"{not_done:.3f}) in {len(episodes)} videos"
+            f"{chance:.3f}, not done yet {not_done:.3f}) in {len(episodes)} videos"
         )
     if steps and ask_when_unsure:
         taken = [step for episode in episodes for step in episode.steps]
@@ -235,8 +233,7 @@ def video(
     if failed:
         raise LmmsEgoplanError(
             f"{len(failed)} of {len(episodes)} videos could not be replayed to their end; their "
-            "earlier steps count. "
-            f"First problem: {failed[0].problem}"
+            f"earlier steps count. First problem: {failed[0].problem}"
         )
 
 

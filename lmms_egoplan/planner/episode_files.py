@@ -106,9 +106,8 @@ def _captioned(frame: Image.Image, size: tuple[int, int], *lines: str) -> Image.
     canvas.paste(frame.resize(size), (0, 0))
     draw = ImageDraw.Draw(canvas)
     for number, line in enumerate(lines):
-        text = (
-            " ".join(line.split()).encode("latin-1", "replace").decode("latin-1")
-        )  # Pillow's font has no others
+        # Pillow's font has no others
+        text = " ".join(line.split()).encode("latin-1", "replace").decode("latin-1")
         while len(text) > 3 and draw.textlength(text) > width - 2 * _MARGIN:
             text = f"{text[:-4]}..."
         draw.text((_MARGIN, height + _MARGIN + number * _LINE_HEIGHT), text, fill="white")

@@ -54,11 +54,10 @@ def num_audits(values: Sequence[Mapping[str, Any]]) -> int:
             count = used.get((value["kind"], path))
             if count:
                 raise LmmsEgoplanError(
-                    f"{count} questions ({value['kind']}) were ranked on the path {path}, which "
-                    "is inexact for another "
-                    "question of that kind. Do not use any score of this run. Repeat it with "
-                    "--model_args "
-                    "...,ranking_path=full, which runs a full pass per candidate"
+                    f"{count} questions ({value['kind']}) were ranked on the path {path}, which is "
+                    "inexact for another question of that kind. Do not use any score of this run. "
+                    "Repeat it with --model_args ...,ranking_path=full, which runs a full pass "
+                    "per candidate"
                 )
     return sum(value["audit"] is not None for value in values)
 

@@ -83,9 +83,8 @@ class DecoderPasses(Passes):
         for index, candidate in enumerate(question.candidates):
             row = candidate.tokens[:-1]
             logits = next_logits.new_empty(0, next_logits.shape[-1])
-            if (
-                len(row) == 1
-            ):  # some recurrent layers use a different step for one token, with different numbers
+            # some recurrent layers use a different step for one token, with different numbers
+            if len(row) == 1:
                 row = candidate.tokens
             if row:
                 is_last = index == len(question.candidates) - 1
@@ -322,9 +321,8 @@ def _image_visibility(question: EncodedQuestion, tokens: list[int]) -> dict[str,
 
 def entries_of(name: str, value: torch.Tensor, tokens: list[int]) -> torch.Tensor:
     """Return a per-token model input for an answer's text tokens, shape (1, tokens, ...)."""
-    if (
-        value.ndim > 2
-    ):  # Mllama: an answer's tokens see the same images as the last token of the context
+    # Mllama: an answer's tokens see the same images as the last token of the context
+    if value.ndim > 2:
         return value[:, -1:].expand(-1, len(tokens), *value.shape[2:])
     entries = {"input_ids": tokens, "attention_mask": [1] * len(tokens)}.get(
         name, [0] * len(tokens)

@@ -37,8 +37,8 @@ def _first_token(model: PreTrainedModel) -> int:
     if first is None:
         raise RankingError(
             f"{model.name_or_path or type(model).__name__}: its configuration has neither "
-            "decoder_start_token_id nor "
-            "bos_token_id, so nothing precedes an answer; add one to generation_config.json"
+            "decoder_start_token_id nor bos_token_id, so nothing precedes an answer; add one to "
+            "generation_config.json"
         )
     return int(first)
 

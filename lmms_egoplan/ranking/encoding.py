@@ -244,8 +244,7 @@ class QuestionEncoder:
             if placeholder:
                 raise RankingError(
                     f"question {question_id}: candidate {index} contains {placeholder}, a media "
-                    "placeholder of this "
-                    f"model: {candidate!r}; remove it"
+                    f"placeholder of this model: {candidate!r}; remove it"
                 )
         return self._conversation(messages)
 
@@ -277,9 +276,8 @@ class QuestionEncoder:
         ):
             raise RankingError(
                 f"{type(self._processor).__name__}: this model has no chat template, or one that "
-                "puts all images "
-                "before the text, away from their marks; use a task or a setting without marks "
-                "(clip_marks)"
+                "puts all images before the text, away from their marks; use a task or a setting "
+                "without marks (clip_marks)"
             )
         if self.has_system_turn or not any(message["role"] == "system" for message in conversation):
             return conversation
@@ -301,11 +299,9 @@ class QuestionEncoder:
         prefix_length = len(full_ids) - len(split.tail)
         if full_ids[prefix_length:] != split.tail:
             raise RankingError(
-                f"question {question_id}: {type(self._processor).__name__} tokenises the text "
-                "with its images "
-                f"differently from {type(self._tokenizer).__name__} without them, so the "
-                "candidates' tokens cannot be "
-                "identified; use another model"
+                f"question {question_id}: {type(self._processor).__name__} tokenises the text with "
+                f"its images differently from {type(self._tokenizer).__name__} without them, so "
+                "the candidates' tokens cannot be identified; use another model"
             )
         if prefix_length == 0:
             raise RankingError(
@@ -486,9 +482,8 @@ class QuestionEncoder:
             ):
                 raise RankingError(
                     f"{type(self._processor).__name__}: without a chat template, this model takes "
-                    f"{len(images)} "
-                    "adjacent images for one; use a checkpoint with its chat template, or show "
-                    "one image per question"
+                    f"{len(images)} adjacent images for one; use a checkpoint with its chat "
+                    "template, or show one image per question"
                 )
             return inputs
         inputs = dict(self._processor(text=text, images=images, return_tensors="pt"))

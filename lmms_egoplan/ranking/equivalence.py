@@ -148,10 +148,9 @@ class PathChecker:
         if not self._is_rounding(changes, question, scores):
             raise RankingError(
                 f"question {question.question_id}: {self._model.config.model_type} cannot be "
-                "ranked: a candidate's "
-                "tokens see the tokens after them (later tokens change a mean loss by "
-                f"{max(changes):.2g} nats), so "
-                "a full pass gives no likelihood. Use another model"
+                "ranked: a candidate's tokens see the tokens after them (later tokens change a "
+                f"mean loss by {max(changes):.2g} nats), so a full pass gives no likelihood. Use "
+                "another model"
             )
 
     def measure_noise(

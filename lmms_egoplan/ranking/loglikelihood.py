@@ -189,9 +189,8 @@ def parse_loglikelihood(response: Any) -> Loglikelihood:
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ValueError(
             f"a loglikelihood response must be (loss, is_greedy), got {response!r:.200}; the "
-            "backend does not "
-            "answer loglikelihood requests: use --model hf_vlm, or a task whose name ends in "
-            "_generate"
+            "backend does not answer loglikelihood requests: use --model hf_vlm, or a task whose "
+            "name ends in _generate"
         ) from error
 
 

@@ -83,9 +83,8 @@ def _in_float32(
     is_small = len(inputs) == 1 and inputs[0].shape[:-1].numel() <= _MOST_TOKENS
     if output.dtype.itemsize >= 4 or layer.weight.is_meta or not is_small:
         return output
-    states = inputs[0].to(
-        layer.weight.device, torch.float32
-    )  # split models move them between devices
+    # split models move them between devices
+    states = inputs[0].to(layer.weight.device, torch.float32)
     logits = torch.cat([states @ rows.float().T for rows in layer.weight.split(_ROWS)], dim=-1)
     return (logits if layer.bias is None else logits + layer.bias.float()).to(output.device)
 

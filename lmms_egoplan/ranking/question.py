@@ -31,9 +31,8 @@ class PathError(RankingError):
     """
 
     REMEDY = (
-        "Repeat the run with --model_args ...,ranking_path=full (in code: path='full'), which "
-        "runs a full pass per "
-        "candidate"
+        "Repeat the run with --model_args ...,ranking_path=full (in code: path='full'), which runs "
+        "a full pass per candidate"
     )
 
     def __init__(
@@ -46,8 +45,8 @@ class PathError(RankingError):
     ) -> None:
         super().__init__(
             f"question {question_id}: the path {paths[0]} was exact for earlier questions of this "
-            f"kind ({kind}), but "
-            f"is not for this one: {objection}. Do not use scores from this path. {remedy}"
+            f"kind ({kind}), but is not for this one: {objection}. Do not use scores from this "
+            f"path. {remedy}"
         )
         self.paths = tuple(paths)
 
@@ -185,8 +184,6 @@ def too_long(question_id: str, context: int, answer: int, limit: str) -> Context
     """Return the error for a context and its longest answer, in tokens, that exceed a limit."""
     return ContextTooLongError(
         f"question {question_id}: context and longest answer are {context + answer} tokens "
-        f"({context} + {answer}), "
-        f"but {limit}. Show fewer or smaller images: set the frame count in the task's YAML (see "
-        "its README), or "
-        "max_frames_num for video files"
+        f"({context} + {answer}), but {limit}. Show fewer or smaller images: set the frame count "
+        "in the task's YAML (see its README), or max_frames_num for video files"
     )

@@ -229,8 +229,7 @@ class CandidateRanker:
         if any(module.training for module in self._model.modules()):
             raise RankingError(
                 f"question {question.question_id}: the model is in training mode, so its scores "
-                "are random; call "
-                "model.eval() before ranking"
+                "are random; call model.eval() before ranking"
             )
         with float32_logits(self._model):
             return self._score(replace(question, inputs=on_device(question.inputs, self._model)))
@@ -280,9 +279,8 @@ class CandidateRanker:
         """
         reference = self._passes.full(question)
         if not all(math.isfinite(score.logprob) for score in reference):
-            return self._with_use(
-                reference, PathUse(FULL, name)
-            )  # infinite and NaN losses cannot be compared
+            # infinite and NaN losses cannot be compared
+            return self._with_use(reference, PathUse(FULL, name))
         probes = self._checker.probes(self._room(question))
         only_probes = replace(question, candidates=probes)
         probed = self._passes.full(only_probes)
@@ -317,8 +315,7 @@ class CandidateRanker:
             reasons = "; ".join(f"{path}: {objection}" for path, objection in objections.items())
             logger.warning(
                 f"{model}: no shared-context path is exact for this model, so ranking runs a full "
-                "pass per candidate "
-                f"({name}; {reasons or 'the faster paths failed earlier'})"
+                f"pass per candidate ({name}; {reasons or 'the faster paths failed earlier'})"
             )
             return self._with_use(reference, PathUse(FULL, name, rejected=rejected))
         scores = kind.outcomes[kind.path][-2].scores

@@ -273,8 +273,7 @@ def _add_legend(axes: "Axes", figure: "Drawing", width: float) -> None:
         figure.set_figheight(figure.get_figheight() + _LEGEND_LINE * -(-len(labels) // columns))
         figure.legend(
             handles, labels, loc=(
-                "outside "
-                "upper left"
+                "outside upper left"
             ), ncols=columns, frameon=False, fontsize=_SMALL, labelcolor=_INK,
             handlelength=2.6,
         )  # fmt: skip

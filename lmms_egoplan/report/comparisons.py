@@ -151,9 +151,8 @@ class Part:
         ]
         if foreign:
             yield (
-                f"This package has a different version of {join_list(foreign, 3)} than "
-                "these runs, so the gallery's pictures may differ from the model's "
-                "input."
+                f"This package has a different version of {join_list(foreign, 3)} than these runs, "
+                "so the gallery's pictures may differ from the model's input."
             )
 
 
@@ -420,10 +419,9 @@ def _notes(comparisons: Sequence[statistics.Comparison], unit: str) -> Iterator[
         )
     if "permutation" in tests:
         yield (
-            f"permutation: two-sided test on the sums of differences of the {unit}. It "
-            "flips the signs of the sums in all possible ways if at most "
-            f"{statistics.EXACT_UP_TO} sums are not 0, otherwise in "
-            f"{statistics.PERMUTATIONS:,} random ways."
+            f"permutation: two-sided test on the sums of differences of the {unit}. It flips the "
+            f"signs of the sums in all possible ways if at most {statistics.EXACT_UP_TO} sums are "
+            f"not 0, otherwise in {statistics.PERMUTATIONS:,} random ways."
         )
     count = len(comparisons)
     noun = "comparison" if count == 1 else "comparisons"

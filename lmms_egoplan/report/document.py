@@ -30,9 +30,8 @@ Images = Callable[[], list[Image.Image]]
 
 DEMO = "demo: meaningless"
 DEMO_NOTE = (
-    "This is a demo with rendered questions, scripted answers, or a judge that is scripted or "
-    "only compares words. "
-    "These runs have meaningless scores:"
+    "This is a demo with rendered questions, scripted answers, or a judge that is scripted or only "
+    "compares words. These runs have meaningless scores:"
 )
 SCHEMA = 1
 """Number of the schema of ``report.json``, see ``docs/report-json.md``."""

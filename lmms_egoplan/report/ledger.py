@@ -289,13 +289,12 @@ def runs_and_ledger(
     )
     notes = (
         (
-            "Published scores of models with the name of the run's checkpoint. The same "
-            "name does not prove the same weights. Different: what the source and the run "
-            "state differently. Same: what both state alike. Unknown: what at least one of "
-            "them does not state. Marks: copy, the number is in an earlier source; not "
-            "whole, no whole number of right answers gives this score; below chance, the "
-            "score is lower than that of random answers; quoted, the number was read in a "
-            "note and not in the source."
+            "Published scores of models with the name of the run's checkpoint. The same name does "
+            "not prove the same weights. Different: what the source and the run state differently. "
+            "Same: what both state alike. Unknown: what at least one of them does not state. "
+            "Marks: copy, the number is in an earlier source; not whole, no whole number of right "
+            "answers gives this score; below chance, the score is lower than that of random "
+            "answers; quoted, the number was read in a note and not in the source."
         ),
         *spreads(listed.values()),
     )

@@ -120,9 +120,8 @@ def tables_of(
             Column("majority_of", "Of"),
         )
         rule_note = (
-            "Majority: the main score over the texts that more than half of the judges "
-            "rated equally. Of: number of these texts. They may be easier to rate than "
-            "the others."
+            "Majority: the main score over the texts that more than half of the judges rated "
+            "equally. Of: number of these texts. They may be easier to rate than the others."
         )
     else:
         rule_columns = (Column("median", "Median", decimals=2),)
@@ -140,13 +139,12 @@ def tables_of(
     )
     notes = [
         (
-            "Runs with the same model, answers and conditions, each with another judge. "
-            "Rated: texts that all judges rated. A text is an answer, or a part of an "
-            "answer with its own rating. Mean: the main score from the judges' mean "
-            "ratings of these texts; empty if a run has no main score. Spread: highest "
-            "minus lowest rating of a text, in points, mean over the texts. Alpha: "
-            "Krippendorff's alpha of the judges, with the interval metric, from "
-            f"{MIN_ITEMS} texts on."
+            "Runs with the same model, answers and conditions, each with another judge. Rated: "
+            "texts that all judges rated. A text is an answer, or a part of an answer with its "
+            "own rating. Mean: the main score from the judges' mean ratings of these texts; empty "
+            "if a run has no main score. Spread: highest minus lowest rating of a text, in "
+            "points, mean over the texts. Alpha: Krippendorff's alpha of the judges, with the "
+            f"interval metric, from {MIN_ITEMS} texts on."
         ),
         rule_note,
     ]

@@ -275,9 +275,8 @@ def _results(folder: Path, skipped: list[str]) -> dict[Path, dict[str, Any]]:
             )
             if all(isinstance(part, dict) for part in parts):
                 results[_resolved(path)] = content
-            elif (
-                member(content, "package", "name") != "lmms-egoplan"
-            ):  # Ignore the report.json of a report.
+            elif member(content, "package", "name") != "lmms-egoplan":
+                # Ignore the report.json of a report.
                 foreign.append(f"{path}: not the results of a run")
     skipped += _first(foreign, folder, "JSON files that are not the results of a run")
     if folder.is_dir() and not results:
@@ -488,8 +487,7 @@ def _without_results(files: Iterable[SampleFile]) -> list[str]:
         tasks.setdefault(file.results, []).append(file.task)
     return [
         f"{path}: {'cannot be used' if path.exists() else 'missing'}, so the samples of "
-        f"{', '.join(task_names)} next "
-        "to it are skipped; if the run was interrupted, run it again"
+        f"{', '.join(task_names)} next to it are skipped; if the run was interrupted, run it again"
         for path, task_names in tasks.items()
     ]
 

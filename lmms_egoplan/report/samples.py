@@ -352,8 +352,7 @@ def read_labels(
             if first != path.parent:
                 raise LmmsEgoplanError(
                     f"{where}: duplicate label: {item.id} of {item.model} is labelled in {first}, "
-                    "too. "
-                    "Pass only one of the two folders."
+                    "too. Pass only one of the two folders."
                 )
             items.append(item)
     return items

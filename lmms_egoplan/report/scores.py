@@ -52,9 +52,8 @@ def recompute(task_run: TaskRun) -> dict[str, Any]:
             except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
                 raise LmmsEgoplanError(
                     f"samples of {task_run.task}: {metric} cannot be computed: "
-                    f"{type(error).__name__}: {error}. If the "
-                    "samples were edited or come from another version, run the task again or "
-                    "remove them"
+                    f"{type(error).__name__}: {error}. If the samples were edited or come from "
+                    "another version, run the task again or remove them"
                 ) from error
     return metrics
 
@@ -80,15 +79,13 @@ def check(run: Run, task_run: TaskRun) -> None:
     ]
     if differences:
         raise LmmsEgoplanError(
-            f"{run.folder}, run {run.name}, task {task_run.task}: the harness's scores differ "
-            "from those of the "
-            f"{len(task_run.samples)} samples:\n{listing(differences)}\n"
+            f"{run.folder}, run {run.name}, task {task_run.task}: the harness's scores differ from "
+            f"those of the {len(task_run.samples)} samples:\n{listing(differences)}\n"
             "The sample file is incomplete, belongs to another run, or was written by another "
-            "version (the run's task "
-            f"has version {task_run.version or 'unknown'}, this package's "
+            f"version (the run's task has version {task_run.version or 'unknown'}, this package's "
             f"{package_versions().get(task_run.task, 'unknown')}). Move the file away, or run "
-            "again: "
-            f"{run.harness} --tasks {task_run.task} --model ... --output_path DIR --log_samples"
+            f"again: {run.harness} --tasks {task_run.task} --model ... --output_path DIR "
+            "--log_samples"
         )
 
 
@@ -307,8 +304,8 @@ class ScoredTask(ABC):
             reasons.append("coverage unknown")
         elif self.coverage < 1:
             covers = (
-                f"{percent(self.coverage)} of the "
-                f"{'official' if self.is_official else 'prepared'} questions"
+                f"{percent(self.coverage)} of the {'official' if self.is_official else 'prepared'} "
+                "questions"
             )
             reasons.append(", ".join(filter(None, [self.task_run.subset, covers])))
         return tuple(reasons)
@@ -383,9 +380,8 @@ class ScoredTask(ABC):
 
         Only settings that both runs know count.
         """
-        if (
-            "judged answers" in self.run.provenance
-        ):  # the run that wrote the answers may have had any
+        # the run that wrote the answers may have had any
+        if "judged answers" in self.run.provenance:
             return {}
         prompts = _PROMPT_ARGUMENTS.finditer(self.run.provenance.get("arguments", ""))
         return {
@@ -497,8 +493,7 @@ def read_answers(
             )
             raise LmmsEgoplanError(
                 f"{where}: {problem}. Remove the samples, or run again: {run.harness} --tasks "
-                f"{task_run.task} "
-                "--model ... --output_path DIR --log_samples"
+                f"{task_run.task} --model ... --output_path DIR --log_samples"
             ) from error
         if answer.key in answers:
             raise LmmsEgoplanError(

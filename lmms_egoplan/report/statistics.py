@@ -526,9 +526,8 @@ def sign_flips(sums: np.ndarray) -> float:
         # Totals that differ only in floating-point rounding must count as equal.
         return np.round(flipped.sum(axis) / scale, _DIGITS)
 
-    with np.errstate(
-        over="ignore"
-    ):  # SciPy 1.15 computes the number of permutations as a float, which may overflow.
+    # SciPy 1.15 computes the number of permutations as a float, which may overflow.
+    with np.errstate(over="ignore"):
         options = {
             "permutation_type": "samples",
             "vectorized": True,

@@ -436,8 +436,7 @@ def _compact_tables(
         folders = ", ".join(sorted({str(run.folder) for run in part.runs}))
         raise LmmsEgoplanError(
             f"{folders}: the results of {part.benchmark} cannot be read: {type(error).__name__}: "
-            f"{error}. If they were "
-            "edited, run the tasks again"
+            f"{error}. If they were edited, run the tasks again"
         ) from error
     return part.section(Section(part.benchmark, table.title, "", tables=(table,))).tables
 

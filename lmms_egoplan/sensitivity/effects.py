@@ -423,9 +423,8 @@ def _about_line(about: Mapping[str, Any]) -> str:
         f"{about['questions']:,} of {about['total']:,} questions, from {about['videos']:,} videos. "
         f"Every difference is a condition minus the base ({about['base']}), over the questions "
         f"with replies in both. Unparsed replies at the base: {about['base_unparsed']} %. Fields "
-        "that the base does not state, with the values used, and gaps: "
-        f"{about['base_unknown']}. Conditions without a reply to some questions: "
-        f"{about['incomplete']}."
+        f"that the base does not state, with the values used, and gaps: {about['base_unknown']}. "
+        f"Conditions without a reply to some questions: {about['incomplete']}."
     )
 
 

@@ -63,8 +63,7 @@ def add_adapter(model: PreTrainedModel, lora: Lora | None) -> "PeftModel":
     elif not parts.joining:
         raise LmmsEgoplanError(
             f"{model.config.model_type}: no module joins its encoder and its language model, so "
-            "there is nothing to "
-            "train without LoRA"
+            "there is nothing to train without LoRA"
         )
     size = lora or Lora(r=1, alpha=1, dropout=0.0)
     layers = {"target_modules": targets, "modules_to_save": list(parts.joining) or None}

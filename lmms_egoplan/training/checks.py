@@ -111,9 +111,8 @@ def check_media(
         for sample in samples
         if sample.num_visuals
     }
-    share: Any = [*by_media.values()][
-        process::processes
-    ]  # The loader treats the sequence as a Dataset.
+    # The loader treats the sequence as a Dataset.
+    share: Any = [*by_media.values()][process::processes]
     # Use a separate generator, because the loader would change the random numbers of the weights.
     check = partial(_media_problem, encoder)
     generator = torch.Generator()

@@ -74,8 +74,7 @@ def read_instructions(path: Path, media: Path | None = None) -> list[Sample]:
     if not isinstance(content, list) or not content:
         raise LmmsEgoplanError(
             f"{path}: expected a list of records like LLaVA's or VideoChat's, or an object with "
-            "annotations like "
-            "MiniGPT-4's"
+            "annotations like MiniGPT-4's"
         )
     root = media or path.parent
     samples = []
@@ -122,9 +121,8 @@ def _from_caption(name: str, record: _Caption, root: Path) -> Sample:
 
 def _from_llava(name: str, record: _Llava, root: Path) -> Sample:
     turns = list(record.conversations)
-    cut = (
-        bool(turns) and turns[0].speaker == "gpt"
-    )  # ShareGPT's dialogues may begin with an answer.
+    # ShareGPT's dialogues may begin with an answer.
+    cut = bool(turns) and turns[0].speaker == "gpt"
     turns = turns[cut:]
     fields = tuple(f"conversations[{index + cut}]" for index in range(len(turns)))
     speakers = [turn.speaker for turn in turns]

@@ -89,10 +89,8 @@ class AnswerEncoder:
             raise ContextTooLongError(
                 f"{drawn.sample.name}: turns and visuals: the context of {context} tokens (with "
                 f"{question.num_visuals} images or frames) and the answer of {answer} exceed the "
-                "model's "
-                f"{self.positions} positions; shorten the record's texts, remove the record, or "
-                "show fewer frames "
-                "(num_clips, frames_per_clip)"
+                f"model's {self.positions} positions; shorten the record's texts, remove the "
+                "record, or show fewer frames (num_clips, frames_per_clip)"
             )
         return question
 

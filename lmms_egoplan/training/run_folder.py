@@ -73,8 +73,7 @@ class RunFolder:
                 same.append(" ".join(options))
             raise LmmsEgoplanError(
                 f"{path}: contains a run with other settings ({differing}); use another --out, or "
-                "resume that run: "
-                f"{resume or ' and '.join(same)}"
+                f"resume that run: {resume or ' and '.join(same)}"
             )
 
     def scores(self) -> dict[str, Any] | None:

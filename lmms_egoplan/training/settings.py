@@ -124,8 +124,7 @@ class TuningSettings(BaseModel, extra="forbid", frozen=True):
             if getattr(self, name) > self.learning_rate:
                 raise problem(
                     f"{name}: expected at most learning_rate, {self.learning_rate:g}, found "
-                    f"{getattr(self, name):g}; "
-                    "set both in the configuration (--config)"
+                    f"{getattr(self, name):g}; set both in the configuration (--config)"
                 )
         for name in self.trainer:
             if name in _FIXED:

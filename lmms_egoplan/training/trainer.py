@@ -108,8 +108,7 @@ class AnswerTrainer(Trainer):
         if not math.isfinite(loss.loss.item()):
             raise LmmsEgoplanError(
                 f"update {self.state.global_step + 1}: the loss is {loss.loss.item()}; restart in "
-                "a new --out "
-                "with a smaller learning_rate"
+                "a new --out with a smaller learning_rate"
             )
         values = [loss.nll.item(), loss.contrastive.item(), loss.violations, loss.pairs]
         self._logged += torch.tensor(values, dtype=torch.float64)
@@ -260,15 +259,13 @@ def training_arguments(
     if arguments.n_gpu > 1:
         raise LmmsEgoplanError(
             "several GPUs need one process each: torchrun --nproc-per-node GPUS -m lmms_egoplan "
-            "train ...; or choose "
-            "one GPU: CUDA_VISIBLE_DEVICES=0"
+            "train ...; or choose one GPU: CUDA_VISIBLE_DEVICES=0"
         )
     samples_per_pass = settings.per_device_batch_size * arguments.world_size
     if settings.batch_size % samples_per_pass:
         raise LmmsEgoplanError(
             f"batch_size: {settings.batch_size} is not divisible by per_device_batch_size x "
-            "processes "
-            f"({settings.per_device_batch_size} x {arguments.world_size})"
+            f"processes ({settings.per_device_batch_size} x {arguments.world_size})"
         )
     arguments.gradient_accumulation_steps = settings.batch_size // samples_per_pass
     return arguments

@@ -61,10 +61,8 @@ MOMENTS = {"before": -4, "during": 7}
 # The last sentences of ActPlan-1K's task descriptions.
 INSTRUCTION = (
     "Generate admissible procedural plans without natural language using the planning steps "
-    "described with "
-    "action(object). The available actions include walk_to, place_on_top, grab, place_inside, "
-    "open/close, and "
-    "switch-on/off."
+    "described with action(object). The available actions include walk_to, place_on_top, grab, "
+    "place_inside, open/close, and switch-on/off."
 )
 # The scripted models, and the fraction of EgoPlan's questions that each answers correctly.
 MODELS = {"good": 0.8, "poor": 0.4}

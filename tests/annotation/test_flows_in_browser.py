@@ -136,9 +136,8 @@ class Mouse:
         self.page.fill("[name=comment]", text)
 
     def play(self):
-        self.page.evaluate(
-            "document.querySelector('video').play()"
-        )  # The browser's own controls are in its shadow.
+        # The browser's own controls are in its shadow.
+        self.page.evaluate("document.querySelector('video').play()")
 
     def save(self):
         self.follow(".save button")

@@ -113,8 +113,7 @@ def test_egoplan_procedure(tmp_path):
         Item(
             str(number),
             {"goal": (
-                "item "
-                f"{number}"
+                f"item {number}"
             ), "choices": dict(zip(letters, "wxyz", strict=True)), "video": "", "frames": [],
              "fps": 10.0, "observation": 1},
             {"golden": truth[number], "record": {"sample_id": number}},

@@ -170,9 +170,8 @@ def test_skipped_item_is_reassigned_for_good(open_store):
         0,
     )
     label(store, "annotator-2")
-    assert store.save(
-        store.assignments.slot(slot.id, "annotator-1"), "after all", {"rating": "1"}
-    )  # nobody has it yet
+    # nobody has it yet
+    assert store.save(store.assignments.slot(slot.id, "annotator-1"), "after all", {"rating": "1"})
     assert store.labelled().skips == []
     again = store.assignments.slot(slot.id, "annotator-1")
     store.save(again, "no, I cannot", None, skipped="too dark")

@@ -24,132 +24,103 @@ WRONG = {
     "date": (RATING.replace("flow: rating", "flow: 2026-01-01"), "flow: expected a text"),
     "no flow": (RATING.replace("flow: rating", ""), "flow: expected a text, found nothing"),
     (
-        "no "
-        "people"
+        "no people"
     ): ("flow: rating\nrounds: [{name: rate}]", "people: expected an object, found nothing"),
     (
-        "people is a "
-        "list"
+        "people is a list"
     ): (RATING.replace("  annotator: {count: 2}", "  - annotator"), "people: expected an object"),
     "no groups": (RATING.replace("  annotator: {count: 2}", "  {}"), "no group 'annotator'"),
     (
-        "group's name is a "
-        "number"
+        "group's name is a number"
     ): (RATING.replace("annotator:", "1:"), "people.*1.*: expected a text"),
     (
-        "group without "
-        "count"
+        "group without count"
     ): (RATING.replace("count: 2", ""), "people.annotator.count: expected a number from 1"),
     (
-        "negative "
-        "count"
+        "negative count"
     ): (RATING.replace("count: 2", "count: -1"), (
-        "count: expected a number from 1 to "
-        "500, found -1"
+        "count: expected a number from 1 to 500, found -1"
     )),
     "huge count": (RATING.replace("count: 2", "count: 501"), "count: .*501"),
     "count is a text": (RATING.replace("count: 2", "count: two"), "count: .*'two'"),
     "count is true": (RATING.replace("count: 2", "count: true"), "count: .*True"),
     "quota of zero": (RATING.replace("count: 2", "count: 2, quota: 0"), "quota: .*0"),
     (
-        "unknown field of "
-        "a group"
+        "unknown field of a group"
     ): (RATING.replace("count: 2", "count: 2, number: 2"), "people.annotator.number"),
     (
-        "name is a "
-        "number"
+        "name is a number"
     ): (RATING.replace("count: 2", "count: 2, names: [1]"), r"names\[0\]: expected a text"),
     (
-        "blank "
-        "name"
+        "blank name"
     ): (RATING.replace("count: 2", "count: 2, names: ['']"), r"names\[0\]: expected a text"),
     "two equal names": (RATING.replace("count: 2", "count: 2, names: [Ana, Ana]"), "same name"),
     (
-        "another "
-        "person's name"
+        "another person's name"
     ): (RATING.replace("count: 2", "count: 2, names: [annotator-2]"), "same name"),
     (
-        "more names than "
-        "people"
+        "more names than people"
     ): (RATING.replace("count: 2", "count: 2, names: [A, B, C]"), "people, annotator: .*names"),
     "more limits than people": (
         RATING.replace("count: 2", "count: 2, limits: [{rating: ['0']}, {}, {}]"),
         "people, annotator: .*limits",
     ),
     (
-        "limits without "
-        "options"
+        "limits without options"
     ): (RATING.replace("count: 2", "count: 2, limits: [{rating: []}]"), "rating: .*at least 1"),
     (
-        "limits as "
-        "numbers"
+        "limits as numbers"
     ): (RATING.replace("count: 2", "count: 2, limits: [{rating: [0]}]"), r"rating\[0\]: expected"),
     (
-        "limits of an "
-        "unknown field"
+        "limits of an unknown field"
     ): (RATING.replace("count: 2", "count: 2, limits: [{score: ['0']}]"), "limits.*score"),
     (
-        "limits to an "
-        "unknown option"
+        "limits to an unknown option"
     ): (RATING.replace("count: 2", "count: 2, limits: [{rating: ['2']}]"), "limits.*'2'"),
     (
-        "group named "
-        "senior"
+        "group named senior"
     ): (RATING.replace("annotator:", "annotator: {count: 2}\n  senior:"), "people, senior"),
     (
-        "group named "
-        "lead"
+        "group named lead"
     ): (RATING.replace("annotator:", "annotator: {count: 2}\n  lead:"), "people, lead"),
     "no rounds": (RATING.replace("  - {name: rate}", "  []"), "rounds: .*at least 1"),
     (
-        "rounds is an "
-        "object"
+        "rounds is an object"
     ): (RATING.replace("- {name: rate}", "rate: {}"), "rounds: expected a list"),
     "round without name": (RATING.replace("{name: rate}", "{per_item: 1}"), r"rounds\[0\].name"),
     (
-        "unknown "
-        "round"
+        "unknown round"
     ): (RATING.replace("name: rate", "name: review"), "rounds: expected some of rate.*review"),
     "round twice": (RATING + "  - {name: rate}\n", "rounds: expected some of rate, in this order"),
     (
-        "unknown field of "
-        "a round"
+        "unknown field of a round"
     ): (RATING.replace("name: rate", "name: rate, perItem: 2"), r"rounds\[0\].perItem"),
     (
-        "too many "
-        "per item"
+        "too many per item"
     ): (RATING.replace("name: rate", "name: rate, per_item: 3"), "count 2 of annotator"),
     (
-        "no labels "
-        "per item"
+        "no labels per item"
     ): (RATING.replace("name: rate", "name: rate, per_item: 0"), "per_item: .*0"),
     (
-        "unknown "
-        "group"
+        "unknown group"
     ): (RATING.replace("name: rate", "name: rate, people: raters"), "no group 'raters'"),
     (
-        "apart from "
-        "nobody"
+        "apart from nobody"
     ): (RATING.replace("name: rate", "name: rate, apart: [check]"), "apart: no round check"),
     (
-        "sampled first "
-        "round"
+        "sampled first round"
     ): (RATING.replace("name: rate", "name: rate, sample: 2"), "rounds, rate: .*sample"),
     (
-        "final first "
-        "round"
+        "final first round"
     ): (RATING.replace("name: rate", "name: rate, final: true"), "rounds, rate: .*final"),
     (
-        "too large a "
-        "sample"
+        "too large a sample"
     ): (FINAL.replace("check,", "check, sample: 7,"), "rounds, check, sample 7: .*only 6"),
     (
-        "final rounds "
-        "first"
+        "final rounds first"
     ): (FINAL.replace("audit, final: true", "audit"), "final rounds must be the last"),
     (
-        "rounds in "
-        "another order"
+        "rounds in another order"
     ): (FINAL.replace("check", "x").replace("audit", "check").replace("x", "audit"), "order"),
     "unknown field": (RATING + "round: 1\n", "round: "),
     "another flow": (RATING.replace("flow: rating", "flow: egoplan"), "flow: egoplan"),
@@ -160,25 +131,20 @@ WRONG = {
         "rounds, check, sample 6: .*only 5",
     ),
     (
-        "qualification of "
-        "two rounds"
+        "qualification of two rounds"
     ): (FINAL.replace("check, final: true", "check") + "qualification: 1", "single stage"),
     (
-        "missing "
-        "training"
+        "missing training"
     ): (RATING + "training: known.jsonl\n", "known.jsonl: cannot read the known values"),
     "training is a list": (RATING + "training: [known.jsonl]\n", "training: expected a text"),
     (
-        "gold without "
-        "number"
+        "gold without number"
     ): (RATING + "gold: {labels: known.jsonl}\n", "gold.every: expected a number from 1"),
     "gold without file": (RATING + "gold: {every: 2}\n", "gold.labels: expected a text"),
     (
-        "missing "
-        "gold"
+        "missing gold"
     ): (RATING + (
-        "gold: {labels: known.jsonl, "
-        "every: 2}\n"
+        "gold: {labels: known.jsonl, every: 2}\n"
     ), "known.jsonl: cannot read the known values"),
     "gold every 0": (RATING + "gold: {labels: known.jsonl, every: 0}\n", "gold.every: .*0"),
 }  # fmt: skip
@@ -231,28 +197,23 @@ WRONG_LINES = [
     ('{"item": "text/1"}', "line 1: values: expected an object"),
     ('{"item": 1, "values": {"rating": "1"}}', "line 1: item: expected a text"),
     ((
-        '{"item": "text/1", '
-        '"values": {}}'
+        '{"item": "text/1", "values": {}}'
     ), "line 1: values: expected an object with at least one field"),
     ((
-        '{"item": "text/1", "values": '
-        '{"rating": "1"}}\n'
+        '{"item": "text/1", "values": {"rating": "1"}}\n'
     ) * 2, "line 2: item: 'text/1' has an earlier line"),
     ('{"item": "text/9", "values": {"rating": "1"}}', "text/9: is not one of the items"),
     ('{"item": "text/0", "values": {"rating": "1"}}', "text/0: is also in .*training.jsonl"),
     ('{"item": "text/1", "values": {"score": "1"}}', "text/1, score: no such field"),
     *(((
-        '{"item": "text/1", "values": '
-        f'{{"rating": {value}}}}}'
+        f'{{"item": "text/1", "values": {{"rating": {value}}}}}'
     ), "text/1, rating: .*does not accept")
       for value in ('"2"', "1", "0.5", "null", "true", '["1"]', '{"1": 1}')),
     *(((
-        '{"item": "text/1", "values": '
-        f'{{"errors": {value}}}}}'
+        f'{{"item": "text/1", "values": {{"errors": {value}}}}}'
     ), "text/1, errors: .*does not accept")
       for value in ('"form"', '{"form": 1}', (
-          '{"form": '
-          '[4]}'
+          '{"form": [4]}'
       ), '{"a": [1]}', '{"form": ["a"]}', '{"form": [2, 1]}')),
 ]  # fmt: skip
 

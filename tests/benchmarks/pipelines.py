@@ -55,8 +55,7 @@ GOALS = (
 # The question of SEED-Bench-R1's records, as the preset states it.
 SEED_QUESTION = (
     "Considering {progress}my current observation shown in the image, what action should I take "
-    "next in order to "
-    "{goal}?"
+    "next in order to {goal}?"
 )
 PROGRESS = "the progress shown in the video and "
 
@@ -542,11 +541,12 @@ def physbrain_evalkit(folder: Path, inputs: Answers, *, thinking: bool) -> Answe
     registry = folder / "physbrain-evalkit" / "scripts" / "benchmark_registry.py"
     words = functions(registry, "common_cli", Path=Path).common_cli("model", Path("model"), "qwen3")
     options = dict(zip(words[::2], map(ast_number, words[1::2]), strict=True))
+    # no restriction
     assert (options["--top_p"], options["--top_k"], options["--presence_penalty"]) == (
         1.0,
         -1,
         0.0,
-    )  # no restriction
+    )
     decoding = {
         "max_new_tokens": options["--max_tokens"],
         "temperature": options["--temperature"],

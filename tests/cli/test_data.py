@@ -251,9 +251,8 @@ def test_figures_of_both_benchmarks_are_next_to_the_prepared_data(folder):
         for line in (figures / "table_2.csv").read_text().replace('"', "").splitlines()
     ]
     assert (table[1][1], table[3][0]) == (" counted", "EgoPlan-Val")
-    assert (
-        "questions of val were skipped" in result.stdout
-    )  # They would lack in the numbers of both splits.
+    # They would lack in the numbers of both splits.
+    assert "questions of val were skipped" in result.stdout
     (folder / "b.json").write_text(json.dumps([FIRST_STEP]))
     for file, *options in (("b.json", "val"), ("a.json", "test", "--figures")):
         result = run(

@@ -104,9 +104,8 @@ def test_examples_are_commands_with_their_options():
                 continue
             (command,) = commands
             options = {option for param in load_command(command).params for option in param.opts}
-            typed = (
-                typed[: typed.index("--")] if "--" in typed else typed
-            )  # options of a harness follow
+            # options of a harness follow
+            typed = typed[: typed.index("--")] if "--" in typed else typed
             unknown = {word for word in typed if word.startswith("--")} - options
             if unknown and command != "lm-eval":
                 failures.append((path, typed, unknown))

@@ -93,9 +93,8 @@ def test_runs_that_do_not_fit_side_by_side_are_below(tmp_path):
     assert result.exit_code == 0
     heads = [re.findall(r"Model-\dB", line) for line in lines_of(result) if "Model-" in line]
     names = [name for head in heads for name in head]
-    assert all(
-        names.count(f"Model-{number}B") >= 2 for number in range(9)
-    )  # in the list of runs and in a table
+    # in the list of runs and in a table
+    assert all(names.count(f"Model-{number}B") >= 2 for number in range(9))
     assert max(map(len, heads)) >= 3
     rows = cells(result, "existence")
     assert sum(map(len, rows)) == 8

@@ -287,9 +287,8 @@ def test_an_error_of_a_batch_comes_after_what_was_before_it(stage):
     batches = batched(range(12), load, 2, encode)
     assert [next(batches), next(batches)] == [[0, 1], [2, 3]]
     if stage == "load":
-        assert next(batches) == [
-            4
-        ]  # the items of its batch that were loaded are answered, and therefore stored
+        # the items of its batch that were loaded are answered, and therefore stored
+        assert next(batches) == [4]
     with pytest.raises(ValueError, match="no item 5"):
         next(batches)
 
@@ -372,9 +371,8 @@ def test_images_and_videos_of_random_sizes_stay_within_the_limit_and_one_item(
         subprocess.check_output([*READING, *options], env=EXACT, timeout=FOREVER_S)
     )
     assert figures["resident"] <= limit + 2 * figures["largest"]
-    assert (
-        0 < figures["accounted"] <= limit + 3 * figures["largest"]
-    )  # an item counts twice while it is decoded
+    # an item counts twice while it is decoded
+    assert 0 < figures["accounted"] <= limit + 3 * figures["largest"]
     if limit > 3 * figures["largest"]:
         assert figures["accounted"] <= limit
         assert figures["resident"] <= limit
@@ -389,9 +387,8 @@ def test_each_process_of_a_machine_keeps_to_its_share_though_another_one_ends(se
         stdout=PIPE,
         stderr=PIPE,
         text=True,
-        preexec_fn=partial(
-            signal.signal, signal.SIGINT, signal.SIG_DFL
-        ),  # a shell's background jobs ignore it
+        # a shell's background jobs ignore it
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     processes = [start([*READING, "--seed", str(seed)]) for seed in (1, 2)]
     assert processes[0].stderr.readline() == "reading\n"

@@ -141,9 +141,8 @@ def test_another_chat_template_changes_the_record():
 def test_counts_are_summarised_by_task():
     lengths = [7, 11, 31]
     questions = [(request(number), {"tokens": tokens}) for number, tokens in enumerate(lengths)]
-    questions += [
-        (request(number), {}) for number in range(5)
-    ]  # answers from a cache have no counts
+    # answers from a cache have no counts
+    questions += [(request(number), {}) for number in range(5)]
     questions += [(request(0, "other"), {"tokens": 5, "images": 8})]
     tasks = evaluated(questions)["record"]["tasks"]
     mean = math.fsum(lengths) / 3
@@ -239,9 +238,8 @@ def test_tokens_on_an_engine_include_those_of_the_media(method):
         messages = user_turn("Next?", [IMAGE] * count)
         text = processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
         prefix = len(processor.tokenizer(text)["input_ids"])
-        assert (
-            abs(sample["record"]["tokens"] - prefix - MEDIA_TOKENS * count) <= 1
-        )  # the answer's space
+        # the answer's space
+        assert abs(sample["record"]["tokens"] - prefix - MEDIA_TOKENS * count) <= 1
 
 
 def test_a_run_without_a_chat_template_is_marked_in_the_metadata_of_its_tasks():

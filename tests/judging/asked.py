@@ -73,9 +73,8 @@ def environment(server: Any, data: Path, **settings: Any) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # as in a terminal, even if the parent ignores Ctrl-C
+    # as in a terminal, even if the parent ignores Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     url, first, last, cache.LEASE_S = (
         sys.argv[1],
         int(sys.argv[2]),

@@ -118,9 +118,8 @@ def test_after_a_kill_stored_replies_are_reused_without_waiting():
         process.kill()
         process.communicate()
         held.set()
-        assert (
-            ratings_of(start(server, 0, 18)) == ["1.0"] * 18
-        )  # claims of an ended process expire immediately
+        # claims of an ended process expire immediately
+        assert ratings_of(start(server, 0, 18)) == ["1.0"] * 18
         assert server.prompts[18:] == ["prompt 17"]
 
 

@@ -71,10 +71,11 @@ def test_the_bar_fits_the_terminal(columns, monkeypatch):
             settings = JudgeSettings(
                 "a-provider/a-judge-of-a-very-long-name-32b-instruct", server.url
             )
+            # many answers make the bar long, although most prompts are equal
             for answers in (
                 10,
                 120,
-            ):  # many answers make the bar long, although most prompts are equal
+            ):
                 requests = [request(f"prompt {n % 40}") for n in range(answers)]
                 judge_all(requests, SCALE, settings, title=LONGEST_TITLE)
     finally:

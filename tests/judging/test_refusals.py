@@ -24,9 +24,8 @@ def test_a_refusal_stops_immediately_without_leaking_the_key(data, body, log, ca
 
     def reply(prompt, before):
         if prompt == "prompt 5":
-            wait_until(
-                lambda: len(server.prompts) == 9
-            )  # five replies have arrived, and four requests are in flight
+            # five replies have arrived, and four requests are in flight
+            wait_until(lambda: len(server.prompts) == 9)
             return Reply(f"Bad key {KEY}", status=401, body=body)
         if prompt > "prompt 5":
             stopped.wait(FOREVER_S)

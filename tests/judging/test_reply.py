@@ -219,10 +219,11 @@ def test_recognizes_an_account_without_credit(body, out):
             "[[1]] <reasoning>as it is the same</reasoning>",
             "[[1]] <reasoning>as it is the same</reasoning>",
         ),
+        # so answers must not bring such a tag into the prompt
         (
             '[[0]], though it says "</think>"',
             '"',
-        ),  # so answers must not bring such a tag into the prompt
+        ),
     ],
 )
 def test_removes_thinking(reply, verdict):

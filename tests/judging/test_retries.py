@@ -148,8 +148,7 @@ def test_an_endpoint_that_dies_ends_the_run(monkeypatch, concurrency, in_a_row):
         judge(server.url, prompts, concurrency)
     assert str(raised.value).startswith(
         f"The judge judge at {server.url} does not answer: {in_a_row} prompts in a row got no "
-        "reply (no answer from "
-        "the judge: HTTP 503: gone). Check"
+        "reply (no answer from the judge: HTTP 503: gone). Check"
     )
     judgements = raised.value.judgements
     assert [judgement.rating for judgement in judgements] == [1] * 10 + [None] * 40

@@ -28,9 +28,8 @@ def test_a_silent_endpoint_gets_three_requests_with_the_set_timeout(monkeypatch)
     ended = threading.Event()
     with JudgeServer(lambda *_: ended.wait(FOREVER_S) and Reply()) as server:
         (judgement,) = judge(server.url, ["a"], timeout=1)
-        wait_until(
-            lambda: len(server.prompts) >= 3
-        )  # a busy server may read a request after its timeout
+        # a busy server may read a request after its timeout
+        wait_until(lambda: len(server.prompts) >= 3)
         ended.set()
         assert server.prompts == ["a"] * 3
     assert re.search(r"\(ReadTimeout\).* 1 s; LMMS_EGOPLAN_JUDGE_TIMEOUT", judgement.error)

@@ -87,9 +87,8 @@ def test_weights_must_fit_into_the_memory_of_one_gpu_or_of_all(gpus, tmp_path):
         plan(tmp_path, launcher="torchrun", processes=4, model_args={"device": "cpu"})
     )
     assert "--processes 4" in line
-    assert (
-        find_problems(plan(tmp_path, launcher="slurm", processes=8)) == []
-    )  # another machine runs the script
+    # another machine runs the script
+    assert find_problems(plan(tmp_path, launcher="slurm", processes=8)) == []
 
 
 def test_dtype_scales_the_needed_memory(checkpoint, tmp_path, monkeypatch):

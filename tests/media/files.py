@@ -115,9 +115,8 @@ def turn(path: Path, matrix: tuple[int, int, int, int]) -> Path:
     """
     a, b, c, d = (entry << 16 for entry in matrix)
     content = bytearray(path.read_bytes())
-    start = (
-        content.index(b"tkhd") + 4 + 4 + 20 + 16
-    )  # after version and flags, times and duration, layer and volume
+    # after version and flags, times and duration, layer and volume
+    start = content.index(b"tkhd") + 4 + 4 + 20 + 16
     content[start : start + 36] = pack(">9i", a, b, 0, c, d, 0, 0, 0, 1 << 30)
     path.write_bytes(content)
     return path

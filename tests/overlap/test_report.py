@@ -211,9 +211,8 @@ def test_audits_of_two_benchmarks_reach_the_report(folder, rows, tmp_path):
     (part,) = slices_of(tmp_path, "egointent", folder / "steps")
     assert sum(group["questions"] for group in part["groups"]) == 60
     assert "clean" in {group["name"] for group in part["groups"]}
-    assert (
-        f"overlap with {folder / 'audit'}" in (tmp_path / "report" / "index.html").read_text()
-    )  # in the gallery
+    # in the gallery
+    assert f"overlap with {folder / 'audit'}" in (tmp_path / "report" / "index.html").read_text()
 
 
 @pytest.mark.parametrize(

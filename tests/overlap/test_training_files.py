@@ -58,8 +58,7 @@ NARRATIONS = [
 ]
 ASKED = (
     "<video>\nConsidering the progress shown in the video and my current observation in the last "
-    "frame, what action "
-    "should I take next in order to cut onion?"
+    "frame, what action should I take next in order to cut onion?"
 )
 TURNS = [
     {

@@ -102,9 +102,8 @@ def test_the_prompt_has_the_goal_the_last_four_actions_and_the_view():
     assert episode.is_success
     question, visuals = says.requests[-1]
     assert question == (
-        "Considering the progress shown in the video and my current observation in the last "
-        "frame, what action should "
-        "I take next in order to have light?"
+        "Considering the progress shown in the video and my current observation in the last frame, "
+        "what action should I take next in order to have light?"
     )
     assert [len(clip) for clip in visuals[:-1]] == [8, 8, 8, 8]
     assert isinstance(visuals[-1], Image.Image)

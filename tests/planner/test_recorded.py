@@ -47,11 +47,12 @@ def test_a_goal_is_replayed_with_its_longest_progress(epic):
     assert [step.outcome.done for step in episode.steps] == ["open tap", "take cup", "open tap"]
     assert [read_number(step.view) for step in episode.steps] == [10, 50, 70]
     clip = episode.steps[0].outcome.clip
+    # the action lasts until 60
     assert (len(clip), read_number(clip[0]), read_number(clip[-1])) == (
         8,
         40,
         50,
-    )  # the action lasts until 60
+    )
     assert clip.fps == pytest.approx(7 * 60 / 10)
     assert read_number(episode.last_view) == 120  # the question's observation
 
@@ -175,10 +176,11 @@ def test_guesses_equal_hand_counted_averages(order, chance, not_done):
     video = RecordedVideo("v", "g", narrated, Frames(), 60, 1, 1000)
     episode = run_episode(Says("juggle"), video, "g", len(order))
     assert guesses(episode, video.actions()) == pytest.approx((chance, not_done))
+    # the proposal means nothing, and the video continues
     assert step_accuracy([episode]) == (
         0,
         len(order),
-    )  # the proposal means nothing, and the video continues
+    )
 
 
 def test_guesses_are_over_the_steps_before_a_failure(tmp_path):
@@ -213,9 +215,8 @@ def test_no_narration_of_epic_kitchens_shows_a_frame_later_than_the_view():
         fps = frames_per_second("EpicKitchens", video_id)
         sees = replay(segments, fps, max(stop for _, stop in segments))
         steps += check(sees, segments, 1, fps // 2)
-        for (_, view), narration in zip(
-            sees.numbers_shown, of_video, strict=True
-        ):  # on the clock of the file's times
+        # on the clock of the file's times
+        for (_, view), narration in zip(sees.numbers_shown, of_video, strict=True):
             start = hundredths(narration["start_timestamp"]) / 100
             assert view == 1 or view / fps == pytest.approx(start - 0.5, abs=0.1)
     assert steps == 9668

@@ -9,8 +9,7 @@ from zoo.prompts import GEMMA3, MISTRAL, ONEVISION, QWEN2_VL, VICUNA
 
 ITEMS = (
     "{% for item in message['content'] %}{% if item['type'] == 'image' %}<image>{% elif "
-    "item['type'] == 'text' %}"
-    "{{ item['text'] }}{% endif %}{% endfor %}"
+    "item['type'] == 'text' %}{{ item['text'] }}{% endif %}{% endfor %}"
 )
 
 
@@ -50,29 +49,24 @@ HAVE = {
 HAVE_NOT = {
     "an assistant's turn": turns(),
     (
-        "a user's "
-        "turn"
+        "a user's turn"
     ): "{% for message in messages %}{% if message['role'] == 'assistant' %}ASSISTANT: {% else "
         "%}USER: "
     "{% endif %}" + ITEMS + "\n{% endfor %}",
     "omitted": (
-        "{% for message in messages %}{% if "
-        "message['role'] != 'system' %}"
+        "{% for message in messages %}{% if message['role'] != 'system' %}"
     ) + ITEMS + "{% endif %}{% endfor %}",
     "no turns at all": "{% for message in messages %}" + ITEMS + "{% endfor %}",
     "refused": turns(branches=(
-        "{% elif message['role'] == 'system' %}{{ "
-        "raise_exception('no system messages') }}"
+        "{% elif message['role'] == 'system' %}{{ raise_exception('no system messages') }}"
     )),
     (
-        "rejected with "
-        "images"
+        "rejected with images"
     ): "{% if messages[0]['role'] == 'system' and messages[-1]['content'][0]['type'] == 'image' "
     "%}{{ raise_exception('images and system messages') }}{% endif %}{% for message in messages %}"
     "{{ message['role'] }}: " + ITEMS + "{% endfor %}",
     (
-        "a list that is "
-        "printed"
+        "a list that is printed"
     ): "{% for message in messages %}{% if message['role'] == 'system' %}{{ message['content'] "
     "}}{% else %}" + ITEMS + "{% endif %}{% endfor %}",
     "not one template": "{{ nothing.of.that }}",

@@ -53,9 +53,8 @@ def test_text_passes_the_evaluator_unchanged():
 @given(st.floats(), st.booleans())
 def test_stock_pairs_as_the_evaluator_passes_them_on(loss, is_greedy):
     text, _ = unwrap_generation_output((loss, is_greedy))
-    cached, _ = unwrap_generation_output(
-        [loss, is_greedy]
-    )  # the response cache stores tuples as lists
+    # the response cache stores tuples as lists
+    cached, _ = unwrap_generation_output([loss, is_greedy])
     for response in (text, cached, (loss, is_greedy), [loss, is_greedy]):
         score = parse_loglikelihood(response)
         assert score.loss == loss or (math.isnan(score.loss) and math.isnan(loss))

@@ -61,9 +61,8 @@ FIRST = [
 ]
 
 
-@pytest.mark.filterwarnings(
-    "error:.*past_key_values:FutureWarning"
-)  # transformers 5.24 renames the argument
+# transformers 5.24 renames the argument
+@pytest.mark.filterwarnings("error:.*past_key_values:FutureWarning")
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
@@ -178,9 +177,8 @@ def test_bfloat16_keeps_the_order(name):
     model = copy.deepcopy(model).to(torch.bfloat16)
     ranker = CandidateRanker(model, processor)
     for kind in ("images", "text"):
-        slow = ranker.score(
-            question(kind), CANDIDATES
-        )  # the first question of a kind runs full passes
+        # the first question of a kind runs full passes
+        slow = ranker.score(question(kind), CANDIDATES)
         fast = ranker.score(question(kind), CANDIDATES)
         best, second = sorted(score.nll for score in slow)[:2]
         if second - best > 1e-2:

@@ -30,9 +30,8 @@ def planted(model, seed=3):
     rng = np.random.default_rng(seed)
     scores = rng.normal(0, 1, (len(VIDEOS), 4))
     scores[:, 0] += rng.gamma(2, 0.9, len(VIDEOS))
-    gold = (scores + rng.gumbel(size=scores.shape)).argmax(
-        1
-    )  # Gumbel's trick draws from the softmax
+    # Gumbel's trick draws from the softmax
+    gold = (scores + rng.gumbel(size=scores.shape)).argmax(1)
     if model == "ignores the video":
         gold = rng.integers(0, 4, len(VIDEOS))
     return scores * (3 if model == "overconfident" else 1), gold
@@ -66,9 +65,8 @@ def test_planted_models_are_separated(models):
     assert blind["temperature"] > 20
     assert max(calibrated["aurc"], over["aurc"]) + 0.2 < blind["aurc"]
     assert blind["aurc"] == pytest.approx(0.75, abs=0.05)
-    assert calibrated["sets"] == pytest.approx(
-        over["sets"]
-    )  # a temperature does not change the sets
+    # a temperature does not change the sets
+    assert calibrated["sets"] == pytest.approx(over["sets"])
     assert calibrated["sets"]["size"] + 0.5 < blind["sets"]["size"]
     assert calibrated["sets"]["asks"] + 10 < blind["sets"]["asks"]
     for model in models.values():
@@ -116,11 +114,12 @@ def test_questions_use_temperatures_and_thresholds_of_other_videos():
 
 def test_plain_error_and_area_by_plain_loops():
     scores, gold = planted("calibrated")
+    # rounded scores have ties
     scores, gold, videos = (
         np.round(scores[:203], 1),
         gold[:203],
         VIDEOS[:203],
-    )  # rounded scores have ties
+    )
     confidence, is_right = (x.tolist() for x in choices(scores, gold))
     expected = 0
     parts = bins_of(np.array(confidence)).tolist()

@@ -207,9 +207,8 @@ def test_pictures_are_drawn_as_asked_and_reused(tmp_path, monkeypatch):
         raise OSError("no such video")
 
     monkeypatch.setattr(page, "SOME", 2)
-    items = [
-        plan_item(number, (True, number != 4)) for number in range(1, 6)
-    ]  # The runs disagree on question 4.
+    # The runs disagree on question 4.
+    items = [plan_item(number, (True, number != 4)) for number in range(1, 6)]
     items += [
         replace(items[1], key="egoplan/broken", images=broken),
         replace(items[1], images=None),

@@ -247,8 +247,7 @@ def test_a_link_lands_on_the_gallery(browser, address):
             page.evaluate("scrollTo(0, 0)")
             page.evaluate(
                 "part => { const link = document.createElement('a'); link.href = part; "
-                "document.body.prepend(link);"
-                " link.textContent = 'Go'; link.focus(); }",
+                "document.body.prepend(link); link.textContent = 'Go'; link.focus(); }",
                 part,
             )
             page.keyboard.press("Enter")
@@ -398,8 +397,8 @@ def test_a_question_has_a_link_that_other_reports_resolve(page, browser, address
     for has_command in (True, False):
         if not has_command:  # Neither interface of the clipboard works.
             page.evaluate(
-                "document.execCommand = () => false;"
-                " Object.defineProperty(navigator, 'clipboard', { value: undefined })"
+                "document.execCommand = () => false; Object.defineProperty(navigator, 'clipboard', "
+                "{ value: undefined })"
             )
         page.locator("#item-link:not([disabled])").click()
         page.wait_for_function("document.getElementById('item-copied').textContent !== ''")
@@ -451,13 +450,11 @@ def test_a_question_is_downloaded_as_json(page):
         "runs": [
             {
                 "name": ONE, "task": "plan_val", "version": "2.0", "prompt": 0, "answer": (
-                    "answer-010 "
-                    f"{MARKUP}"
+                    f"answer-010 {MARKUP}"
                 ),
                 "reply": "reply-010", "chosen": None, "log_probabilities": None, "gain": None, "margin_gain": None,
                 "verdict": "wrong", "rating": (
-                    "0 "
-                    "of 1"
+                    "0 of 1"
                 ), "reason": "reason-010", "input_tokens": 10, "output_tokens": 0,
             },
             {

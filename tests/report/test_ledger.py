@@ -201,9 +201,8 @@ def test_copies_are_in_an_earlier_source_or_in_the_benchmarks_paper_or_said_to_b
         copied["MiMo-Embodied"] == sum("copied by the authors" in row["note"] for row in ROWS) == 8
     )
     assert copied["UnifoLM-WLA-1.0"] == 10
-    assert (
-        "FlagOS model cards" not in copied
-    )  # It equals another source, but has its own runs and no date.
+    # It equals another source, but has its own runs and no date.
+    assert "FlagOS model cards" not in copied
     assert ("Vlaser", "all", "RoboBrain2.0-7B", "33.2") in expected  # RoboBrain 2.0 prints 33.23.
 
 

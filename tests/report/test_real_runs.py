@@ -193,9 +193,8 @@ def test_synthetic_runs_have_the_form_of_real_lm_eval_runs(tmp_path, real_run):
         )
         assert len(own_lines) == len(real_lines)
         for own_line, real_line in zip(own_lines, real_lines, strict=True):
-            assert list(own_line) == [
-                key for key in real_line if key != "asked"
-            ]  # test_compare.py tests prompts
+            # test_compare.py tests prompts
+            assert list(own_line) == [key for key in real_line if key != "asked"]
             assert own_line["target"] == real_line["target"]
             elsewhere = {
                 "media_path",

@@ -35,9 +35,8 @@ def of_run(answers, run):
 
 
 def test_scores_are_those_of_the_samples(benchmark, counting, answers):
-    scores = {
-        score["gallery"] or score["run"]: score for score in reversed(benchmark["scores"])
-    }  # main tasks last
+    # main tasks last
+    scores = {score["gallery"] or score["run"]: score for score in reversed(benchmark["scores"])}
     assert scores.keys() >= {*answers, *counting.WITHOUT_SAMPLES}
     for name, run_answers in answers.items():
         assert (scores[name]["value"], scores[name]["questions"]) == counting.mean_and_count(

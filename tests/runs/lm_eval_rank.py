@@ -37,8 +37,8 @@ def main() -> None:
         gen_kwargs={"max_gen_toks": 12},
     )
     print(
-        f"rank {model.rank} of {model.world_size} had "
-        f"{[len(task.instances) for task in loaded]} requests"
+        f"rank {model.rank} of {model.world_size} had {[len(task.instances) for task in loaded]} "
+        "requests"
     )
     if done is not None:
         part = {name: done[name] for name in ("results", "samples")}

@@ -33,9 +33,8 @@ def main() -> None:
 
     def record_exit() -> None:
         is_saved, end = any(out.rglob("*_results.json")), time.monotonic() + PATIENCE_S
-        while (
-            gloo_threads() and time.monotonic() < end
-        ):  # the system may still list a thread that has ended
+        # the system may still list a thread that has ended
+        while gloo_threads() and time.monotonic() < end:
             time.sleep(0.05)
         state = {"gloo_threads": gloo_threads(), "is_saved": is_saved}
         (out / f"{os.environ['RANK']}.exit.json").write_text(json.dumps(state), encoding="utf-8")

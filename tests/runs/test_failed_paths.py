@@ -121,9 +121,8 @@ def test_a_forced_path_that_fails_an_audit_writes_results_and_exits_with_1(
 def test_a_run_of_our_backend_that_fails_exits_with_1(data, launcher, wrong):
     folder = data / "nowhere" if wrong == "missing folder" else save("llava", data / "llava")
     if wrong == "missing frame":  # of one question of one process
-        frame = [path for path in sorted(data.rglob("*.jpg")) if "epic" in str(path)][
-            6
-        ]  # the seventh question's first
+        # the seventh question's first
+        frame = [path for path in sorted(data.rglob("*.jpg")) if "epic" in str(path)][6]
         frame.write_bytes(b"")
     arguments = [
         *IN_LMMS_EVAL,

@@ -26,9 +26,8 @@ from runs.both_harnesses import lm_tasks, lmms_tasks
 TASK = "egothink_planning_assistance"
 PHYSBRAIN = (
     "Imagine you are the camera wearer (I) who recorded the video. You should answer any question "
-    "without safety or "
-    "privacy concerns. Please directly answer the question as short as possible. Question: {} "
-    "Short answer:"
+    "without safety or privacy concerns. Please directly answer the question as short as possible. "
+    "Question: {} Short answer:"
 )
 
 

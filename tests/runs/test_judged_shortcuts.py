@@ -61,9 +61,8 @@ def data(tmp_path_factory):
             "LMMS_EGOPLAN_BLEURT",
         ):
             patch.delenv(name, raising=False)
-        patch.setenv(
-            "LMMS_CACHE_RUN_ID", ""
-        )  # the backend sets the variable; the context restores it
+        # the backend sets the variable; the context restores it
+        patch.setenv("LMMS_CACHE_RUN_ID", "")
         patch.delenv("LMMS_CACHE_RUN_ID")
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
         patch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")

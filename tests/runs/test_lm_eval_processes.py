@@ -189,9 +189,8 @@ def test_help_shows_lm_evals_help(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         lm_eval.__main__.cli_evaluate()
     harness_text = capsys.readouterr().out
-    monkeypatch.setattr(
-        lm_eval, "simple_evaluate", lm_eval.simple_evaluate
-    )  # the command replaces it
+    # the command replaces it
+    monkeypatch.setattr(lm_eval, "simple_evaluate", lm_eval.simple_evaluate)
     with pytest.raises(SystemExit):
         app(["lm-eval", *arguments])
     text = capsys.readouterr().out
@@ -215,9 +214,8 @@ def test_our_tasks_are_listed():
     assert {
         outputs[name] for name in ("egoplan_val_generate", "egointent", "actplan_text_only")
     } == {"generate_until"}
-    assert (
-        sum(name.startswith("egothink_") for name in outputs) == 4 * 12
-    )  # also without image, with another one, and marked
+    # also without image, with another one, and marked
+    assert sum(name.startswith("egothink_") for name in outputs) == 4 * 12
 
 
 def test_arguments_arrive_unchanged(monkeypatch):
@@ -248,9 +246,8 @@ def test_arguments_arrive_unchanged(monkeypatch):
         ),
     ]
     monkeypatch.setattr(sys, "argv", ["lmms-egoplan"])
-    monkeypatch.setattr(
-        lm_eval, "simple_evaluate", lm_eval.simple_evaluate
-    )  # the command replaces it
+    # the command replaces it
+    monkeypatch.setattr(lm_eval, "simple_evaluate", lm_eval.simple_evaluate)
     arrived = []
     monkeypatch.setattr(lm_eval.__main__, "cli_evaluate", lambda: arrived.extend(sys.argv))
     app(["lm-eval", *arguments], standalone_mode=False)

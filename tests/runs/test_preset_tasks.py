@@ -147,9 +147,8 @@ def assert_scored(run, task, benchmark, name):
     for sample in run.samples[task]:
         values = sample["predictions"]
         reply = "".join(sample["filtered_resps"])
-        assert reply == "".join(
-            part for parts in sample["resps"] for part in parts
-        )  # thoughts are kept
+        # thoughts are kept
+        assert reply == "".join(part for parts in sample["resps"] for part in parts)
         letter = published.PIPELINE_LETTERS[name](reply)
         assert (values["prediction"] or "") == letter
         right.append(letter == records[values["sample_id"]]["golden_choice_idx"])
@@ -263,10 +262,11 @@ def assert_server_gets_prompt_frames_and_sampling(benchmark, name):
 @pytest.mark.parametrize("name", ["flageval", "seed-bench-r1", "mimo", "physbrain-evalkit"])
 def test_lm_eval_gives_the_same(data, checkpoint, calls, name):
     benchmark, task = "egoplan_bench2", f"egoplan_bench2__{name}"
+    # the published limit exceeds the tiny context
     settings = {
         "gen_kwargs": {"max_gen_toks": LIMIT},
         "batch_size": 16,
-    }  # the published limit exceeds the tiny context
+    }
     run = in_lm_eval(checkpoint, task, **settings)
     assert_scored(run, task, benchmark, name)
     assert calls

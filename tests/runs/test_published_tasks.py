@@ -214,9 +214,8 @@ def test_clips_equal_the_reference(qwen, slow, evaluate, media):
         len(ids) > 20
     )
     assert metric(results, "predictions") == QUESTIONS - len(ids)
-    assert metric(results, "coverage") == pytest.approx(
-        (QUESTIONS - len(ids)) / QUESTIONS
-    )  # not the official ones
+    # not the official ones
+    assert metric(results, "coverage") == pytest.approx((QUESTIONS - len(ids)) / QUESTIONS)
     assert metric(results, "past_observation") == sum(past) > 0
     within = zip(right, past, failed, strict=True)
     within = [is_right for is_right, is_past, fails in within if not is_past and not fails]

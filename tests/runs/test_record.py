@@ -36,9 +36,8 @@ LIMIT = 16 * 28**2
 def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(
-            "LMMS_CACHE_RUN_ID", ""
-        )  # the backend sets the variable; the context restores it
+        # the backend sets the variable; the context restores it
+        patch.setenv("LMMS_CACHE_RUN_ID", "")
         patch.delenv("LMMS_CACHE_RUN_ID")
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
         patch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")

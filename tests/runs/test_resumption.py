@@ -74,9 +74,8 @@ def losses(sample):
 def test_a_killed_run_resumes(tmp_path, monkeypatch):
     """The same command scores only what is missing; a third time, it scores nothing."""
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
-    monkeypatch.setenv(
-        "LMMS_CACHE_RUN_ID", ""
-    )  # the backend sets the variable; monkeypatch restores it
+    # the backend sets the variable; monkeypatch restores it
+    monkeypatch.setenv("LMMS_CACHE_RUN_ID", "")
     monkeypatch.delenv("LMMS_CACHE_RUN_ID")
     prepare_questions(tmp_path)
     checkpoint, cache = save("llava", tmp_path / "llava"), tmp_path / "cache"

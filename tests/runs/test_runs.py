@@ -40,9 +40,8 @@ def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
-        patch.setenv(
-            "LMMS_CACHE_RUN_ID", ""
-        )  # the backend sets the variable; the context restores it
+        # the backend sets the variable; the context restores it
+        patch.setenv("LMMS_CACHE_RUN_ID", "")
         patch.delenv("LMMS_CACHE_RUN_ID")
         prepare_set(folder)
         yield folder

@@ -84,9 +84,8 @@ def test_all_choices_are_those_of_transformers(tmp_path, monkeypatch):
             len(by_lm_eval("vllm-vlm-ranker", settings, "egoplan_val", out="served")["egoplan_val"])
             == 9
         )
-        assert (
-            len(server.bodies) == 1 + 9 * 5 + 4 * 4
-        )  # a probe; contexts and candidates; four questions both ways
+        # a probe; contexts and candidates; four questions both ways
+        assert len(server.bodies) == 1 + 9 * 5 + 4 * 4
 
 
 def token_counts(samples):

@@ -50,9 +50,8 @@ def test_a_run_resumes_after_the_server_was_lost(tmp_path):
 
     def refuse_after_four(body, before):
         asked.append(texts(body))
-        return (
-            Reply("no such key", status=401) if len(set(asked)) > 4 else None
-        )  # the probe is one of them
+        # the probe is one of them
+        return Reply("no such key", status=401) if len(set(asked)) > 4 else None
 
     with ChatServer(build("qwen2_5_vl")[1], refuse_after_four) as server:
         server.models[0] |= {"id": str(checkpoint), "root": MODEL}

@@ -94,9 +94,8 @@ def test_a_model_that_answers_by_content_moves_with_nothing(docs):
     assert moving(rows) == set()
     (sentence,) = finding(rows, "m")
     videos = len({doc["video_id"] for doc in docs.values()})
-    assert (
-        f"more than {300 / videos:.1f} points" in sentence
-    )  # an interval of width 0 is no proof of equality
+    # an interval of width 0 is no proof of equality
+    assert f"more than {300 / videos:.1f} points" in sentence
 
 
 def test_the_chosen_option_is_in_the_stored_order(docs):

@@ -8,9 +8,8 @@ def _content(image: str = "", video: str = "", text: str = "{{ item['text'] }}")
     """Jinja for one message's items in their order; a string counts as one text item."""
     return (
         "{% for item in ([{'type': 'text', 'text': message['content']}] if message['content'] is "
-            "string"
-        " else message['content']) %}"
-        "{% if item['type'] == 'image' %}" + image + "{% elif item['type'] == 'video' %}" + video +
+        "string else message['content']) %}{% if item['type'] == 'image' "
+        "%}" + image + "{% elif item['type'] == 'video' %}" + video +
         "{% elif item['type'] == 'text' %}" + text + "{% endif %}{% endfor %}"
     )  # fmt: skip
 
@@ -31,12 +30,10 @@ VICUNA = (
 # "[INST] <image>\nquestion [/INST] answer</s>": there is no generation prompt.
 MISTRAL = (
     _TURNS + (
-        "{% if message['role'] == 'user' "
-        "%}{{ '[INST] ' }}"
+        "{% if message['role'] == 'user' %}{{ '[INST] ' }}"
     ) + _MEDIA + _TEXT + "{{ ' [/INST]' }}"
     + (
-        "{% elif message['role'] == 'system' %}{{ "
-        "'<<SYS>>\\n' }}"
+        "{% elif message['role'] == 'system' %}{{ '<<SYS>>\\n' }}"
     ) + _TEXT + "{{ '\\n<</SYS>>\\n\\n' }}"
     + "{% else %}{{ ' ' }}" + _TEXT + "{{ '</s>' }}{% endif %}{% endfor %}"
 )  # fmt: skip
@@ -47,16 +44,15 @@ MISTRAL = (
 ONEVISION = (
     _TURNS + "{{ '<|im_start|>' + message['role'] + ' ' }}"
     + _content((
-        "{{ "
-        "'<image>' }}"
+        "{{ '<image>' }}"
     ), "{{ '<video>' }}", text="") + _content(text="{{ '\\n' + item['text'] }}")
     + "{{ '<|im_end|>' }}" + _PROMPT + "{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )  # fmt: skip
 
 _VISION = "<|vision_start|><|{}_pad|><|vision_end|>"
 _DEFAULT_SYSTEM = (
-    "{% if messages[0]['role'] != 'system' %}"
-    "{{ '<|im_start|>system\\nYou are a helpful assistant.<|im_end|>\\n' }}{% endif %}"
+    "{% if messages[0]['role'] != 'system' %}{{ '<|im_start|>system\\nYou are a helpful "
+    "assistant.<|im_end|>\\n' }}{% endif %}"
 )
 _NO_THOUGHT = "{{ '<think>\\n\\n</think>\\n\\n' }}"
 

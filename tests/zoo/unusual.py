@@ -123,9 +123,8 @@ def build_around(model_type: str) -> tuple[PreTrainedModel, ProcessorMixin]:
                 parameter.normal_(0, _GAIN / parameter.shape[-1] ** 0.5)
             elif parameter.ndim > 1:
                 parameter.normal_(0, _GAIN / parameter.shape[1:].numel() ** 0.5)
-    if (
-        model_type == "llama"
-    ):  # the check of lengths goes by the configuration, the frequencies by the first one
+    # the check of lengths goes by the configuration, the frequencies by the first one
+    if model_type == "llama":
         model.config.text_config.max_position_embeddings = 2048
     return model.eval(), processor
 
@@ -187,9 +186,8 @@ def save_faulty(folder: Path, character: str) -> Path:
 
     model, processor = build("llava")
     model.save_pretrained(folder)
-    save_file(
-        dict(model.state_dict()), folder / "model.safetensors", metadata={"format": "pt"}
-    )  # by its own names
+    # by its own names
+    save_file(dict(model.state_dict()), folder / "model.safetensors", metadata={"format": "pt"})
     processor.save_pretrained(folder)
     (folder / "modeling_faulty.py").write_text(_FAULTY)
     config = json.loads((folder / "config.json").read_text())

@@ -208,9 +208,8 @@ def _print_unusual_images(summary: Mapping[str, Any], path: Path) -> None:
     if num_more > 0:
         examples += f" and {num_more} more, all listed under images_outside in {path}"
     typer.echo(
-        f"The paper states 2 to 5 images per instance. {len(instances)} of "
-        f"{summary['split_size']} instances differ: {examples}. Only instances without any image "
-        "are skipped for this."
+        f"The paper states 2 to 5 images per instance. {len(instances)} of {summary['split_size']} "
+        f"instances differ: {examples}. Only instances without any image are skipped for this."
     )
 
 

@@ -157,8 +157,8 @@ def list_videos(
     write_whole(out, "\n".join(videos) + "\n")
     typer.echo(
         f"{len(records)} steps in {len(videos)} videos; the steps show "
-        f"{sum(videos.values()) / 3600:.2f} hours. "
-        f"Video ids written to {out}; pass it to Ego4D's downloader as --video_uid_file"
+        f"{sum(videos.values()) / 3600:.2f} hours. Video ids written to {out}; pass it to Ego4D's "
+        "downloader as --video_uid_file"
     )
 
 
@@ -168,9 +168,8 @@ def judge(
         list[Path],
         typer.Argument(
             help=(
-                "Answers to judge: folders with runs, sample files "
-                "(`*_samples_egointent*.jsonl`), JSON Lines with step_id and answer, or files that "
-                "this command wrote."
+                "Answers to judge: folders with runs, sample files (`*_samples_egointent*.jsonl`), "
+                "JSON Lines with step_id and answer, or files that this command wrote."
             ),
             metavar="SAMPLES",
         ),

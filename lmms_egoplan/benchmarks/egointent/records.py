@@ -348,9 +348,9 @@ def _download() -> Path:
             )
     except Exception as error:  # the hub client and its HTTP client share no base class
         raise LmmsEgoplanError(
-            f"{HUB_DATASET}: cannot download it from the hub: {error}\nTo prepare without the "
-            "hub, copy the dataset "
-            "to this machine and run: lmms-egoplan data prepare egointent DIR --videos DIR"
+            f"{HUB_DATASET}: cannot download it from the hub: {error}\nTo prepare without the hub, "
+            "copy the dataset to this machine and run: lmms-egoplan data prepare egointent DIR "
+            "--videos DIR"
         ) from error
 
 
@@ -509,9 +509,8 @@ def check_records(path: str | Path, loaded: Sequence[Raw]) -> list[Record]:
     if len(first_ids) > 1:
         raise LmmsEgoplanError(
             f"{path}: mixes {GOALSTEP_STEPS} (with a category, first {first_ids[True]!r}) and "
-            "steps of the benchmark "
-            f"(with a scenario, first {first_ids[False]!r}). Their scores are not comparable; use "
-            "separate files"
+            f"steps of the benchmark (with a scenario, first {first_ids[False]!r}). Their scores "
+            "are not comparable; use separate files"
         )
     return records
 

@@ -371,8 +371,8 @@ def _cut(
     num_clips = clips.cut + clips.reused
     typer.echo(
         f"{num_clips} of {len(questions)} clips, {clips.seconds / 3600:.2f} hours, "
-        f"{clips.size / 1e6:.1f} MB, in {out} "
-        f"({clips.cut} new, {clips.reused} reused, {len(questions) - num_clips} skipped)"
+        f"{clips.size / 1e6:.1f} MB, in {out} ({clips.cut} new, {clips.reused} reused, "
+        f"{len(questions) - num_clips} skipped)"
     )
 
 
@@ -458,6 +458,6 @@ def submit(
     write_whole(out, json.dumps(labels, indent=1) + "\n")
     typer.echo(
         f"{len(labels)} labels for the {split} split written to {out}. They cover {len(labels):,} "
-        f"of {len(ids):,} "
-        f"prepared questions and {len(labels):,} of {EGOPLAN.official[split]:,} official ones."
+        f"of {len(ids):,} prepared questions and {len(labels):,} of {EGOPLAN.official[split]:,} "
+        "official ones."
     )

@@ -297,10 +297,10 @@ def _off_clock_problem(path: Path, times: Sequence[float], number: int) -> str:
     average = (len(times) - 1) / (times[-1] - times[0])
     return (
         f"{path}: frame {number} (counted from 0) is at {times[number] - times[0]:.3f} s, but at "
-        f"Ego4D's {EGO4D_FPS} frames per second it belongs at {number / EGO4D_FPS:.3f} s. The "
-        f"file lacks frames or has another rate (on average {average:.2f}); download the "
-        "canonical video again, or convert the file: "
-        f"ffmpeg -i {path.name} -vf fps={EGO4D_FPS} -crf 12 OUT.mp4"
+        f"Ego4D's {EGO4D_FPS} frames per second it belongs at {number / EGO4D_FPS:.3f} s. The file "
+        f"lacks frames or has another rate (on average {average:.2f}); download the canonical "
+        f"video again, or convert the file: ffmpeg -i {path.name} -vf fps={EGO4D_FPS} -crf 12 "
+        "OUT.mp4"
     )
 
 

@@ -690,9 +690,8 @@ class FrameReader:
             return [images[number] for number in numbers]
         except DamagedFrameError as error:
             raise DamagedFrameError(
-                f"sample_id {doc['sample_id']}: {error}, or find all damaged frames and skip "
-                "their questions: "
-                f"lmms-egoplan data prepare {self.benchmark} ... --verify --skip-missing"
+                f"sample_id {doc['sample_id']}: {error}, or find all damaged frames and skip their "
+                f"questions: lmms-egoplan data prepare {self.benchmark} ... --verify --skip-missing"
             ) from error
 
 

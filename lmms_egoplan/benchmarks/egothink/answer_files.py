@@ -135,8 +135,7 @@ def prepared_rows(stored: Sequence[StoredAnswer]) -> list[dict[str, Any]]:
         if answer.reference not in (None, reference):
             raise LmmsEgoplanError(
                 f"{answer.where}: the reference of {answer.id} is {answer.reference!r}, but "
-                f"{reference!r} in the "
-                "prepared data; prepare the data that the run used"
+                f"{reference!r} in the prepared data; prepare the data that the run used"
             )
     return [rows[answer.id] for answer in stored]
 
@@ -150,8 +149,7 @@ def check_dimension(where: str, question_id: str) -> None:
     if dimension_of(question_id) not in DIMENSION_NAMES:
         raise LmmsEgoplanError(
             f"{where}: id must be <dimension>/<number>, such as existence/1, got {question_id!r}; "
-            "dimensions: "
-            f"{', '.join(DIMENSION_NAMES)}"
+            f"dimensions: {', '.join(DIMENSION_NAMES)}"
         )
 
 
@@ -374,8 +372,7 @@ def _read_judged(path: Path, answers: dict[str, StoredAnswer]) -> tuple[str, Rat
         if first.answer != stored.answer:
             raise LmmsEgoplanError(
                 f"{stored.where}: the answer to {stored.id!r} differs from {first.where}; compare "
-                "raters only on the "
-                "same answers"
+                "raters only on the same answers"
             )
         rated[stored.id] = stored.rating
         if stored.rating is not None:

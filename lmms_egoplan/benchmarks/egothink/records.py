@@ -177,8 +177,7 @@ def check_records(drafts: Iterable[Draft]) -> list[Record]:
     if problems:
         raise LmmsEgoplanError(
             f"{_listing(problems)}\nRecords are counted from 1. Published data: {REPOSITORY_URL}, "
-            "or "
-            f"the dataset {HUB_DATASET} on the hub"
+            f"or the dataset {HUB_DATASET} on the hub"
         )
     return records
 
@@ -200,9 +199,8 @@ def _load_config(where: str, config: str) -> "Dataset":
     try:
         with without_bars():
             splits: DatasetDict = load_dataset(HUB_DATASET, config)
-    except (
-        Exception
-    ) as error:  # datasets, hub client, HTTP client and pyarrow have no common base class
+    except Exception as error:
+        # datasets, hub client, HTTP client and pyarrow have no common base class
         cause = f": {error.__cause__}" if isinstance(error, DatasetGenerationError) else ""
         raise LmmsEgoplanError(
             f"{where}: cannot load from the hub: {error}{cause}\n"

@@ -140,9 +140,9 @@ def read_examples(folder: Path) -> list[Example]:
                 )
     if not examples:
         raise LmmsEgoplanError(
-            f"{folder}: no problem<n>.bddl has a task_description_<n>.txt next to it, so there "
-            "are no examples for the "
-            "language model. Pass ActPlan-1K's bddl/activity_definitions with --examples"
+            f"{folder}: no problem<n>.bddl has a task_description_<n>.txt next to it, so there are "
+            "no examples for the language model. Pass ActPlan-1K's bddl/activity_definitions with "
+            "--examples"
         )
     return examples
 
@@ -198,9 +198,8 @@ def describe(
             "description", prompts, settings, title, schema=SCHEMAS["describe"]
         )
         rejections += unread
-        if (
-            settings.asking.is_estimate and not incomplete
-        ):  # estimate two requests for each description
+        # estimate two requests for each description
+        if settings.asking.is_estimate and not incomplete:
             replies = {
                 key: {"description": str(activity.problem)} for key, activity in by_key.items()
             }

@@ -170,9 +170,8 @@ def change(
             replace(normal[name], name=f"{name}_1"),
             CATEGORIES[0],
         )
-        if (
-            not settings.asking.is_estimate
-        ):  # an estimate assumes a changed problem of similar length
+        # an estimate assumes a changed problem of similar length
+        if not settings.asking.is_estimate:
             result = _read(replies[key], key, name, normal[name])
         if isinstance(result, Rejection):
             rejections.append(result)

@@ -225,10 +225,9 @@ def absence(absent: Sequence[str], total: int) -> str:
         return text
     return (
         f"{text}\nGrouped videos among them: {len(absent) - len(singles)}. An id that starts with "
-        f"{_GROUP} names "
-        "several Ego4D videos joined end to end. Download all of Goal-Step's videos with Ego4D's "
-        "downloader: ego4d "
-        f"--datasets full_scale --benchmarks goalstep -o DIR ({GOALSTEP_URL})"
+        f"{_GROUP} names several Ego4D videos joined end to end. Download all of Goal-Step's "
+        "videos with Ego4D's downloader: ego4d --datasets full_scale --benchmarks goalstep -o DIR "
+        f"({GOALSTEP_URL})"
     )
 
 

@@ -107,10 +107,9 @@ def read_narrations(
         num_untimed = sum(uid in raws for uid in uids)
         raise LmmsEgoplanError(
             f"{path}: no usable narrations for the videos that are in Goal-Step and the folder, "
-            "for example "
-            f"{', '.join(list(uids)[:3])}. The file has {len(raws)} videos, for example "
-            f"{', '.join(map(quoted, list(raws)[:3]))}. Needed videos in it whose narrations "
-            f"all lack a timestamp_sec: {num_untimed}"
+            f"for example {', '.join(list(uids)[:3])}. The file has {len(raws)} videos, for "
+            f"example {', '.join(map(quoted, list(raws)[:3]))}. Needed videos in it whose "
+            f"narrations all lack a timestamp_sec: {num_untimed}"
         )
     return videos, rejections
 

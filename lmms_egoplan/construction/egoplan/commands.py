@@ -47,8 +47,7 @@ def build(
             max=10_000,
             help=(
                 "Ego4D: mean gap between narrations over all videos, in seconds. It sets the "
-                "segment lengths. Over all of Ego4D it is 4.9. Default: computed from the "
-                "file."
+                "segment lengths. Over all of Ego4D it is 4.9. Default: computed from the file."
             ),
         ),
     ] = None,
@@ -116,7 +115,7 @@ def build(
     typer.echo(f"Details: summary.json and rejections.jsonl in {out}")
     typer.echo(
         f"{len(built.questions)} questions (not verified by people) on "
-        f"{built.summary['task_goals']} task goals in "
-        f"{built.summary['videos']} videos written to {out / EVALUATION}"
+        f"{built.summary['task_goals']} task goals in {built.summary['videos']} videos written to "
+        f"{out / EVALUATION}"
     )
     asking.finish()

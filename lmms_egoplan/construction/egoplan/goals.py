@@ -138,9 +138,8 @@ def read_goals(path: Path, videos: Sequence[Video]) -> tuple[dict[str, Any], lis
     if len(unknown_ids) == len(content):
         raise LmmsEgoplanError(
             f"{path}: goals of {', '.join(map(quoted, unknown_ids[:3])) or 'no video'}, but the "
-            "narrations have other "
-            f"videos, such as {', '.join(video.video_id for video in videos[:3])}; use goals of "
-            "the same videos"
+            "narrations have other videos, such as "
+            f"{', '.join(video.video_id for video in videos[:3])}; use goals of the same videos"
         )
     goals = {
         video.video_id: content[video.video_id] for video in videos if video.video_id in content

@@ -63,9 +63,8 @@ def token_counter(metadata: Mapping[str, Any]) -> TokenCounter | None:
     loading = _loading(metadata)
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, **loading)
-    except (
-        Exception
-    ) as error:  # the name may not be a model's, and libraries raise many types of errors
+    except Exception as error:
+        # the name may not be a model's, and libraries raise many types of errors
         logger.warning(f"No tokenizer for {name}: {error}")
         return None
     try:
@@ -91,9 +90,8 @@ def model_type(metadata: Mapping[str, Any]) -> str | None:
 def _read_model_type(name: str, **loading: Any) -> str | None:
     try:
         return AutoConfig.from_pretrained(name, **loading).model_type
-    except (
-        Exception
-    ) as error:  # the name may not be a checkpoint's, and libraries raise many types of errors
+    except Exception as error:
+        # the name may not be a checkpoint's, and libraries raise many types of errors
         logger.warning(f"No model type for {name}: {error}")
         return None
 

@@ -59,8 +59,7 @@ class LazyImages(str):
         if isinstance(index, slice) and len(selection) < len(images):
             raise ValueError(
                 f"{self}: only {len(selection)} of {len(images)} images would be sent; add "
-                "--model_args "
-                f"max_images={len(images)}"
+                f"--model_args max_images={len(images)}"
             )
         return selection
 

@@ -186,9 +186,8 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
             return on_device(self._next_batch, self.model)
         processor = self.processor
         bos = self.tokenizer.bos_token
-        if bos and strings[0].startswith(
-            bos
-        ):  # from the template; the tokenizer would prepend another
+        # from the template; the tokenizer would prepend another
+        if bos and strings[0].startswith(bos):
             self.processor = partial(processor, add_special_tokens=False)
         try:
             encoding = super().tok_batch_multimodal_encode(strings, images, padding_side)
@@ -370,8 +369,7 @@ def _without_images(request: Instance) -> Instance:
 def _check_length(length: int, limit: int | None, prompts: list[str]) -> None:
     if limit is not None and length > limit:
         raise ContextTooLongError(
-            f"{HFVLMRanker.NAME}: a prompt has {length} tokens, but only {limit} fit together "
-            "with the answer. Show "
-            "fewer or smaller images (--metadata num_frames=N or max_frames=N). The prompt is one "
-            "of: " + " / ".join(repr(prompt[-80:]) for prompt in prompts)
+            f"{HFVLMRanker.NAME}: a prompt has {length} tokens, but only {limit} fit together with "
+            "the answer. Show fewer or smaller images (--metadata num_frames=N or max_frames=N). "
+            "The prompt is one of: " + " / ".join(repr(prompt[-80:]) for prompt in prompts)
         )

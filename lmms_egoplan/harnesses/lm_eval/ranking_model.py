@@ -208,8 +208,7 @@ class RankingModel(harness.TemplateLM):
         if num_placeholders != len(images):
             raise RankingError(
                 f"question {question_id}: {len(images)} images, but {num_placeholders} "
-                "placeholders "
-                f"{DEFAULT_IMAGE_PLACEHOLDER} in its prompt"
+                f"placeholders {DEFAULT_IMAGE_PLACEHOLDER} in its prompt"
             )
         if len(images) > 1 and self._shows_video(request):
             return _filled(messages, [{"type": "video", "video": Clip(images, fps)}]), question_id
@@ -228,8 +227,7 @@ class RankingModel(harness.TemplateLM):
         if DEFAULT_IMAGE_PLACEHOLDER in text:
             raise RankingError(
                 f"{self.NAME}: without --apply_chat_template, all images must come before the "
-                "text. Add this option, "
-                f"or move the images in: {text[:200]!r}"
+                f"text. Add this option, or move the images in: {text[:200]!r}"
             )
         content = [{"type": "image"}] * images.count(DEFAULT_IMAGE_PLACEHOLDER) + [
             {"type": "text", "text": text}

@@ -37,9 +37,8 @@ def _plain_text(lm: Any, arguments: Mapping[str, Any]) -> str | None:
 
     The harness applies a template only if asked to.
     """
-    attributes = vars(
-        getattr(lm, "lm", lm)
-    )  # inside lm-eval's cache; properties could load something
+    # inside lm-eval's cache; properties could load something
+    attributes = vars(getattr(lm, "lm", lm))
     exists = any(
         getattr(attributes.get(name), "chat_template", None) for name in ("processor", "tokenizer")
     )
@@ -254,11 +253,10 @@ class RankedTask(PreparedTask):
         self._counter = token_counter(self.config.metadata or {})
         if self._counter is None:
             logger.warning(
-                f"{self.task_name}: the tokenizer of this model is unknown. Unless the model "
-                "class counts tokens, "
-                "candidates are compared only by the sum of their log-probabilities, not by the "
-                "mean per token. Set "
-                "the tokenizer with --metadata tokenizer=NAME"
+                f"{self.task_name}: the tokenizer of this model is unknown. Unless the model class "
+                "counts tokens, candidates are compared only by the sum of their "
+                "log-probabilities, not by the mean per token. Set the tokenizer with --metadata "
+                "tokenizer=NAME"
             )
 
     def apply_filters(self) -> None:

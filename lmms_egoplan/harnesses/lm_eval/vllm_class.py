@@ -23,9 +23,8 @@ def vllm_vlm() -> "type[VLLM_VLM]":
     except PackageNotFoundError:
         from vllm.platforms import current_platform
 
-        assert (
-            current_platform
-        )  # must be detected from the real package names, before another is added
+        # must be detected from the real package names, before another is added
+        assert current_platform
         sys.meta_path.append(_OtherBuild())
     with _ray_or_nothing():
         from lm_eval.models.vllm_vlms import VLLM_VLM

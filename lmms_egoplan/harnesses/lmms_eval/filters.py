@@ -91,9 +91,8 @@ class RequestFilter(Filter):
         unknown = flags.count(None)
         if unknown:
             logger.warning(
-                f"{self._task().task_name}: {unknown} of {len(flags)} answers have no token "
-                "count; the fraction of "
-                "truncated answers excludes them"
+                f"{self._task().task_name}: {unknown} of {len(flags)} answers have no token count; "
+                "the fraction of truncated answers excludes them"
             )
         return flags
 

@@ -109,9 +109,8 @@ class HFVLM(RankingBackend):
         is_applied = has_template and chosen.chat_template is None
         if chosen.chat_template not in (None, NONE):
             raise LmmsEgoplanError(
-                f"{self.NAME}: chat_template must be {NONE}, got {chosen.chat_template!r}; omit "
-                "it to use the "
-                "checkpoint's chat template"
+                f"{self.NAME}: chat_template must be {NONE}, got {chosen.chat_template!r}; omit it "
+                "to use the checkpoint's chat template"
             )
         if is_applied:
             check_template(self.NAME, pretrained, processor, IN_PLAIN_TEXT, chosen.revision)
@@ -194,8 +193,7 @@ class HFVLM(RankingBackend):
         """Raise: the backend answers only one turn."""
         raise NotImplementedError(
             "hf_vlm does not support generate_until_multi_round: it answers only one turn; use a "
-            "backend that supports "
-            "dialogues"
+            "backend that supports dialogues"
         )
 
     def clean(self) -> None:

@@ -52,6 +52,5 @@ def check_marks(settings: Mapping[str, Any]) -> None:
     if settings.get("clip_marks") and not any(map(loaded_model, _MARKING)):
         raise LmmsEgoplanError(
             "clip_marks: this backend cannot show marks before clips; use --model "
-            f"{', '.join(_MARKING)}, or a task "
-            "without marks"
+            f"{', '.join(_MARKING)}, or a task without marks"
         )

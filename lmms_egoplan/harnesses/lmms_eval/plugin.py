@@ -56,9 +56,8 @@ def register() -> Iterable[Any]:
 
     classes = {"hf_vlm": "HFVLM", "scripted": "Scripted", "vllm_ranker": "VLLMRanker"}
     llava = importlib.util.find_spec("llava")
-    if (
-        llava is None or llava.origin is None
-    ):  # LLaVA-NeXT, which lmms-eval's own backend needs, is not installed
+    # LLaVA-NeXT, which lmms-eval's own backend needs, is not installed
+    if llava is None or llava.origin is None:
         classes["llava"] = "Llava"
     folder = "lmms_egoplan.harnesses.lmms_eval"
     manifests = [

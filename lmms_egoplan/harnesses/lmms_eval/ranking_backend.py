@@ -138,9 +138,8 @@ class RankingBackend(lmms):
             docs = self.task_dict[task][split]
             if not isinstance(docs, Dataset):
                 return docs
-            names = [
-                name for name in ("sample_id", "partner") if name in docs.column_names
-            ]  # no images
+            # no images
+            names = [name for name in ("sample_id", "partner") if name in docs.column_names]
             return docs.select_columns(names).to_list() if names else [{}] * len(docs)
 
         return lambda request: media_key(

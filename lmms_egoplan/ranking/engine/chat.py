@@ -41,8 +41,7 @@ _LOWEST = -9999.0
 
 _REMEDY = (
     "Start the server with the checkpoint's own chat template, --chat-template-content-format "
-    "openai and the "
-    "checkpoint's own settings for images, or rank without base_url"
+    "openai and the checkpoint's own settings for images, or rank without base_url"
 )
 
 
@@ -196,8 +195,7 @@ def response_of(question: ChatQuestion, request: EngineRequest, answer: str) -> 
         if rows is None or len(rows) < len(prompt):
             raise EngineError(
                 f"{name}: the server did not return prompt_logprobs for the whole prompt. vLLM's "
-                "own server does; "
-                "check whether a proxy drops them"
+                "own server does; check whether a proxy drops them"
             )
         tokens = prompt[len(question.prefix) :]
         entries = zip(rows[len(question.prefix) :], tokens, strict=False)
@@ -301,9 +299,8 @@ def _check_tokens(question: ChatQuestion, tokens: list[int], expected: list[int]
     )
     raise EngineError(
         f"question {question.question_id}: the server's tokens differ from the checkpoint's, "
-        "starting at token "
-        f"{index + 1}: {tokens[index : index + 3]} instead of {expected[index : index + 3]}. "
-        f"{_REMEDY}"
+        f"starting at token {index + 1}: {tokens[index : index + 3]} instead of "
+        f"{expected[index : index + 3]}. {_REMEDY}"
         + (
             ", or without score_eos and tasks that score the end of the turn"
             if question.is_closed

@@ -37,9 +37,9 @@ def engine_note(config: Any) -> str | None:
     attention = [values.get("use_bidirectional_attention") for values in settings]
     if types & _BIDIRECTIONAL or any(value not in (None, False) for value in attention):
         raise RankingError(
-            f"{config.model_type}: image tokens attend to later image tokens, but vLLM may "
-            "compute them causally, with "
-            "different likelihoods. Rank this model with --model hf_vlm (lm-eval: hf-vlm-ranker)"
+            f"{config.model_type}: image tokens attend to later image tokens, but vLLM may compute "
+            "them causally, with different likelihoods. Rank this model with --model hf_vlm "
+            "(lm-eval: hf-vlm-ranker)"
         )
     return None if config.model_type in _AGREEING else NOT_COMPARED
 

@@ -168,8 +168,8 @@ class EngineRanker:
             self._has_warned_of_clips.set()
             logger.warning(
                 "Clips are shown as images: vLLM and transformers compute different positions for "
-                "videos. Compare "
-                "these results only with those of models that see the same images, not videos"
+                "videos. Compare these results only with those of models that see the same images, "
+                "not videos"
             )
         return converted, has_clips
 
@@ -296,8 +296,7 @@ def _clips_as_images(messages: Sequence[Message], question_id: str) -> tuple[lis
     if unknown:
         raise RankingError(
             f"question {question_id}: content of type {', '.join(sorted(unknown))}; an engine "
-            "accepts only text, "
-            "images and clips"
+            "accepts only text, images and clips"
         )
     return with_items(messages, _frames), "video" in kinds
 

@@ -120,8 +120,7 @@ def ranking_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     if str(arguments.get("enable_prefix_caching", True)).lower() in ("false", "0"):
         raise RankingError(
             "enable_prefix_caching=False: ranking needs the prefix cache, in which candidates "
-            "share a context; remove "
-            "this argument"
+            "share a context; remove this argument"
         )
     processors = arguments.get("logits_processors") or []
     user_processors = [processors] if isinstance(processors, str) else [*processors]
@@ -212,8 +211,7 @@ def fold(
     if response.tokens != candidate.tokens or len(response.logprobs) != len(response.tokens):
         raise EngineError(
             f"question {question.question_id}: for candidate {request.candidate}, the engine "
-            "scored the tokens "
-            f"{response.tokens} instead of {candidate.tokens}"
+            f"scored the tokens {response.tokens} instead of {candidate.tokens}"
         )
     scored = response.logprobs[candidate.first :]
     if any(logprob > 0 or logprob != logprob for logprob, _ in scored):

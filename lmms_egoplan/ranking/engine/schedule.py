@@ -140,11 +140,9 @@ class Schedule:
         if not question.can_force:
             if self._method == FORCED:
                 raise RankingError(
-                    f"question {question.question_id}: method=forced: the tokens at the end of "
-                    "the context differ from "
-                    "those before an answer, or the server generates fewer tokens than a "
-                    "candidate has. Remove method, "
-                    "or set method=prompt_logprobs"
+                    f"question {question.question_id}: method=forced: the tokens at the end of the "
+                    "context differ from those before an answer, or the server generates fewer "
+                    "tokens than a candidate has. Remove method, or set method=prompt_logprobs"
                 )
             self._open[number] = _Open(question, [PROMPT_LOGPROBS])
             return candidate_requests(question, PROMPT_LOGPROBS)
@@ -234,8 +232,7 @@ class Schedule:
                 kind.method = PROMPT_LOGPROBS
                 logger.warning(
                     f"Forced tokens are not exact for this model ({question.kind}: mean losses "
-                    "differ by "
-                    f"{difference:.2g} nats), so every candidate gets a separate prefill"
+                    f"differ by {difference:.2g} nats), so every candidate gets a separate prefill"
                 )
                 return self._with_use(
                     reference, PathUse(PROMPT_LOGPROBS, question.kind, rejected=(FORCED,))

@@ -73,9 +73,8 @@ class TrainingPairs:
         pools: dict[Hashable, list[_Steps]] = {}
         for instance in instances:
             pools.setdefault(_pool(instance, recipe), []).extend(map(_steps, instance.golds))
-        if (
-            recipe.shuffled == "activity"
-        ):  # Make the draws independent of the order of instances in the file.
+        # Make the draws independent of the order of instances in the file.
+        if recipe.shuffled == "activity":
             pools = {key: sorted(set(pool)) for key, pool in pools.items()}
         sources = [
             _Plans(instance, pools[_pool(instance, recipe)], recipe) for instance in instances

@@ -67,8 +67,7 @@ def new_model(
     except Exception as error:  # raised by the loaders of many file formats
         raise LmmsEgoplanError(
             f"{encoder}: cannot load a BERT-type checkpoint: {error}\nWithout a network, download "
-            "it elsewhere "
-            "(`hf download NAME --local-dir DIR`) and pass the folder: --encoder DIR"
+            "it elsewhere (`hf download NAME --local-dir DIR`) and pass the folder: --encoder DIR"
         ) from error
     if lacking != _HEAD:
         flaw = (

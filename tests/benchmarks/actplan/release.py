@@ -22,8 +22,8 @@ ACTIVITIES = (
 )  # fmt: skip
 ENDING = (
     "Generate admissible procedural plans using the planning steps described with action(object). "
-    "The available "
-    "actions include walk_to, place_on_top, grab, place_inside, open/close, and switch-on/off."
+    "The available actions include walk_to, place_on_top, grab, place_inside, open/close, and "
+    "switch-on/off."
 )
 
 # A problem whose goals a `plan` can reach.

@@ -181,8 +181,7 @@ def test_an_estimate_and_a_retry_of_a_judge(release, tmp_path, monkeypatch):
 
 FORMS = [
     "walk_to[table]", "grab[[cup]]", (
-        "[0.5] "
-        "open(box)"
+        "[0.5] open(box)"
     ), "close\uff08box\uff09", "wipe&#40;box)", "[GRAB] <cup> (1)",
 ]  # fmt: skip
 

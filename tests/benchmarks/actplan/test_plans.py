@@ -77,8 +77,7 @@ def test_an_error_names_line_and_field(tmp_path, fields, message):
         (
             "{",
             ", line 1: invalid JSON: Expecting property name enclosed in double quotes: line 1 "
-            "column 2 (char 1); "
-            "expected a line as in finetuning_data.jsonl",
+            "column 2 (char 1); expected a line as in finetuning_data.jsonl",
         ),
         ("\n[]", ", line 2: expected an object, found []"),
     ],

@@ -103,11 +103,9 @@ def test_emphasis_inside_a_step_is_kept():
     "text",
     [
         (
-            "{} {} "
-            "{}"
+            "{} {} {}"
         ), (
-            "{},{}, "
-            "{}."
+            "{},{}, {}."
         ), "{}; {};{}", "{} -> {} \u2192 {}", "Plan: {}, then {} and {}.", "1. {} 2. {} 3. {}",
         "1. {} - go there\n2. {}: take it (the red one)\n3. {}  # done",
         "{}  # not grab(plate)\n{} // grab(plate)\n// grab(plate)\n{}", "(a) {}\n(b) {}\n(c) {}",
@@ -120,8 +118,7 @@ def test_emphasis_inside_a_step_is_kept():
         ),
         "1. Go to the table\n   - {}\n2. Take the cup\n   - {}\n   - {}",
         (
-            "The actions are walk_to(object), grab(object) and "
-            "others.\n\n{}\n{}\n{}"
+            "The actions are walk_to(object), grab(object) and others.\n\n{}\n{}\n{}"
         ), "['{}', '{}', '{}']",
         (
             '[{{"step": 1, "action": "{}"}}, {{"step": 2, "action": "{}"}}, {{"step": 3, '
@@ -191,8 +188,7 @@ OBJECTS = [
 
 AROUND_JSON = [
     "{}", (
-        "Here it is:\n```json\n{}\n```\nI "
-        "hope that helps."
+        "Here it is:\n```json\n{}\n```\nI hope that helps."
     ), "<plan>{}</plan>", "<answer>\n{}\n</answer>",
     "<|begin_of_box|>\n{}<|end_of_box|>",
 ]  # fmt: skip
@@ -363,11 +359,9 @@ HEADINGS = [
 ]  # fmt: skip
 LATEX_ITEMS = [
     (
-        "{0}. "
-        "{1}"
+        "{0}. {1}"
     ), "{0}：{1}", "（{0}）{1}", "{0}）{1}", (
-        "\\item "
-        "{1}"
+        "\\item {1}"
     ), "\\item[{0}.] {1}", "  \\item  {1}", "\\\\item {1}",
 ]  # fmt: skip
 
@@ -389,8 +383,7 @@ def test_a_full_width_colon_ends_a_title_between_calls():
     ("text", "steps"),
     [
         ((
-            "1. Walk to(table)\nPlan: pick "
-            "up(cup), turn on(tap)"
+            "1. Walk to(table)\nPlan: pick up(cup), turn on(tap)"
         ), ["Walk to(table)", "pick up(cup)", "turn on(tap)"]),
         ("open/close(door) then switch-on/off(tap)", ["open/close(door)", "switch-on/off(tap)"]),
         ("Wait until ready grab(cup)", ["grab(cup)"]),
@@ -400,8 +393,7 @@ def test_a_full_width_colon_ends_a_title_between_calls():
         ("Here is the plan - walk_to(a) grab(b)", ["walk_to(a)", "grab(b)"]),
         ("This plan starts with walk_to(table) so that it is near", []),
         ((
-            "1. Begin with a walk to it\n2. "
-            "Both cups go in"
+            "1. Begin with a walk to it\n2. Both cups go in"
         ), ["Begin with a walk to it", "Both cups go in"]),
         ((
             "**walk_to**(table)\n"
@@ -410,8 +402,7 @@ def test_a_full_width_colon_ends_a_title_between_calls():
         ("\u2460 Walk\n2\ufe0f\u20e3 Grab\n3\u3001Open\n4\uff0eClose\n5.1 Wipe\nVI. Wait\n[x] Dry",
          ["Walk", "Grab", "Open", "Close", "Wipe", "Wait", "Dry"]),
         ((
-            "| Step | Action |\n|---|:-:|\n| 1 | Walk to it "
-            "|\n| 2 | Grab it |"
+            "| Step | Action |\n|---|:-:|\n| 1 | Walk to it |\n| 2 | Grab it |"
         ), ["Walk to it", "Grab it"]),
         ('{"result": {"objects": ["cup"], "plan": ["Walk to it"]}}', ["Walk to it"]),
         ("### Step 1: Walk to it\nIt is near\n### Step 2: Grab it", ["Walk to it", "Grab it"]),
@@ -643,15 +634,12 @@ OF_FORM += ["**walk_to**(cup)", "place_inside\uff08a\uff0cb\uff09"]
 OF_FORM += ["clean(sneaker1, soap, brush)", r"walk\_to(cup)"]
 NOT_OF_FORM = [
     (
-        "(brush "
-        "sweater1)"
+        "(brush sweater1)"
     ), "action()", "repeat(, )", "place_on_top(a, b, )", "Walk to the table.", "walk_to table", "",
     (
-        "walk "
-        "to(table)"
+        "walk to(table)"
     ), (
-        "walk_to "
-        "(table)"
+        "walk_to (table)"
     ), "walk_to(table) # go", "1. walk_to(table)", "walk_to(table", "walk_to(a(b))",
     "Walk to(cup)", "open/close(cup)", "**walk_to(cup)",
     "walk_to(_)", "walk_to(table))", "walk_to(a)\n", "walk_to(a\nb)", "walk_to(a) grab(b)",
@@ -728,8 +716,7 @@ def test_both_readings_agree_on_the_published_files():
 
 REPEATED = [
     "(", "walk_to(", "1. ", (
-        "1. "
-        "2. "
+        "1. 2. "
     ), "**", "a(b) ", " ", "`", "7", "[", "_-", "\n", "a(\n", "wait\n", "#", '"',
     "| a ", "|-", "a/", "*a", "then ", "a b(c) ", "①", "①a(", "\\item", "\\item[", "：",
     "# final plan", '["a", ', '{"a": [', "<", "<a", "<a ", "<a>", "<a>b</a>", "<|", "&", "&amp;",
@@ -759,26 +746,22 @@ def test_time_is_linear(length, limit):
 
 PIECES = [
     *CALLS, *WORDS, "wait", (
-        "(brush "
-        "sweater1)"
+        "(brush sweater1)"
     ), "repeat(use(x))", "walk_to(", "grab", "I ", "The plan:", "Here",
     "if ", "Walk to(", "then ", "/", "|", "| 1 | ", "|---|", "I. ", "II. ", "\u2460 ",
     "❶", "ⅳ", "⒈", "\\item ", "\\item[1] ", "\\begin{a}", "\uff1a",
     "1.1 ", "[x] ", "\uff08",
     "\uff09", (
-        "### Step "
-        "1: "
+        "### Step 1: "
     ), "Final plan:", "Format ", "1. ", "2. ", "3. ", "1) ", "(2) ", "Step 1: ",
     "Step 2 - ", "**1.** ", "- ", "* ", "\u2022 ", "-> ", "> ",
     "a. ", "# ", "//", "```", "```json\n", "**", "*", "_", "`", '"', (
-        '", '
-        '"'
+        '", "'
     ), "[", '["', '"]', "{", '{"a": ', "}",
     r"\n", r"\"", "<step>", "</step>", "<cup>", "&#40;", "&lpar;", r"\_", r"\(", "<|end|>",
     '{"action": "grab", "object": "',
     "(", ")", ",", ";", ":", "?", ".", "...", " ", (
-        "   "
-        " "
+        "    "
     ), "\t", "\n", "\n\n", "\r\n", "\r", "\u2028",
     "\x1f", "\x00",
 ]  # fmt: skip

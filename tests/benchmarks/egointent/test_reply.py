@@ -274,12 +274,10 @@ def test_valid_json_is_read_like_a_json_parser(fields, other_fields, ascii_only,
 STARTS = ("", '{"local_intent": "', '{"local_intent": ["')
 REPEATED = [
     '{"', "}{", '"', "'", "\\", '{"a":', (
-        '", '
-        'a'
+        '", a'
     ), "/*", "{ //", " ", "\n\n- ", "local_intent: ", ", local intent",
     '\\u00"', "<local_intent>", "<local_intent ", "</a>", "<a ", (
-        '<a '
-        '"local_intent"'
+        '<a "local_intent"'
     ), "| local", "|a", "|\n",
     "What: \n", "local intent: a ", "step id:\n", "\uff1a",
     "final answer: ", "final ", "draft", "\U0001f3af", "local_intent: |\n",

@@ -103,10 +103,8 @@ def tuned_question(record: Record) -> str:
     begin = "I am tasked with" if goal.split()[0].endswith("ing") else "My current task is to"
     return (
         f"{begin} {goal}. The task's progress is demonstrated in the provided video. My current "
-        "field of view is shown "
-        "in the provided image. What should be my next action? Please output the most reasonable "
-        "action you think, "
-        "expressed in a short phrase."
+        "field of view is shown in the provided image. What should be my next action? Please "
+        "output the most reasonable action you think, expressed in a short phrase."
     )
 
 
@@ -149,8 +147,7 @@ def bench2_letter(reply: str) -> str:
 OPTIONS = "A. {choice_a}\nB. {choice_b}\nC. {choice_c}\nD. {choice_d}"
 QUESTION = (
     "Considering the progress shown in the video and my current observation in the last frame, "
-    "what action should I "
-    "take next in order to {task_goal}?"
+    "what action should I take next in order to {task_goal}?"
 )
 
 
@@ -174,10 +171,8 @@ def lmms_eval_prompt(record: Record) -> str:
     opening = "I am tasked with" if goal.split()[0][-3:] == "ing" else "My current task is to"
     return (
         f"{opening} {goal}. The task's progress is demonstrated in the provided video. My current "
-        "field of view is "
-        "shown in the provided image. What should be my next action? Please output the most "
-        "reasonable action you "
-        "think, expressed in a short phrase.\n"
+        "field of view is shown in the provided image. What should be my next action? Please "
+        "output the most reasonable action you think, expressed in a short phrase.\n"
         + OPTIONS.format(**record)
         + "\nAnswer with the option's letter from the given choices"
     )
@@ -207,14 +202,12 @@ def seed_prompt(record: Record) -> str:
     progress = "the progress shown in the video and " if record["task_progress_metadata"] else ""
     question = (
         f"Considering {progress}my current observation shown in the image, what action should I "
-        "take next in order to "
-        f"{record['task_goal']}?\n"
+        f"take next in order to {record['task_goal']}?\n"
     )
     return (
         f"{question}{OPTIONS.format(**record)}\n Output the thinking process in <think> </think> "
-        "and final answer in "
-        "<answer> </answer> tags, i.e., <think> reasoning process here </think><answer> answer "
-        "here </answer>. "
+        "and final answer in <answer> </answer> tags, i.e., <think> reasoning process here "
+        "</think><answer> answer here </answer>. "
     )
 
 
@@ -222,8 +215,8 @@ def physbrain_prompt(record: Record) -> str:
     question = record.get("question") or QUESTION.format(**record)
     return (
         f"{question}\n{OPTIONS.format(**record)}\nSelect the correct option. Output ONLY the "
-        "single uppercase letter "
-        "(A, B, C, or D). Do not provide any explanation or option text.\nBest Option:"
+        "single uppercase letter (A, B, C, or D). Do not provide any explanation or option "
+        "text.\nBest Option:"
     )
 
 

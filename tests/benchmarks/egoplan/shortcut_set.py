@@ -36,8 +36,7 @@ LENGTH = 80
 CHOICES = ["pour water", "wash the cup", "open the drawer", "take a spoon"]
 _QUESTION = (
     "Considering the progress shown in the video and my current observation in the last frame, "
-    "what action should I "
-    "take next in order to {}?"
+    "what action should I take next in order to {}?"
 )
 # Goal, video, observation, and starts of the past actions. The goal "sweep the floor" has a single
 # video.

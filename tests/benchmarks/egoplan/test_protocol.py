@@ -56,10 +56,9 @@ def test_the_published_prompt_of_the_published_record():
     (record,) = read_bench2_annotations(EXAMPLES)
     assert bench2_prompt({"question": record.question, "choices": record.choices}) == (
         "Select the best answer to the following multiple-choice question based on the video. "
-        "Respond with only the "
-        "letter (A, B, C, or D) of the correct option.\n\n"
-        "Considering the progress shown in the video and my current observation in the last "
-        "frame, what action should "
-        "I take next in order to bake pastry in the oven and set a stopwatch?\n\n"
+        "Respond with only the letter (A, B, C, or D) of the correct option.\n\n"
+        "Considering the progress shown in the video and my current observation in the last frame, "
+        "what action should I take next in order to bake pastry in the oven and set a "
+        "stopwatch?\n\n"
         "A. attach stopwatch\nB. place oven tray\nC. operate oven\nD. set stopwatch"
     )

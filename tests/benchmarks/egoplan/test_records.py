@@ -279,9 +279,8 @@ def test_published_examples():
         6,
     )
     assert record.question == (
-        "Considering the progress shown in the video and my current observation in the last "
-        "frame, what action should "
-        "I take next in order to bake pastry in the oven and set a stopwatch?"
+        "Considering the progress shown in the video and my current observation in the last frame, "
+        "what action should I take next in order to bake pastry in the oven and set a stopwatch?"
     )
 
 

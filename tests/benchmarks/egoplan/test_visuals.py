@@ -332,11 +332,12 @@ def span(first, last, source="Ego4D", video="v"):
         (span(0, 30 * 3600), {"fps": 2, "max_frames": 256}, 256),
         (span(7, 7), {"fps": 2, "max_frames": 256}, 1),
         (span(0, 3), {"fps": 60, "max_frames": 256}, 4),
+        # 50 frames a second
         (
             span(1, 501, "EpicKitchens", "P01_103"),
             {"fps": 2, "max_frames": 256},
             21,
-        ),  # 50 frames a second
+        ),
         (span(1, 601, "EpicKitchens", "P01_13"), {"fps": 2, "max_frames": 256}, 21),  # 60
         (span(0, 300), {"num_frames": 8}, 8),
     ],

@@ -128,8 +128,7 @@ def test_another_frameworks_answers(judge, tmp_path):
         {"id": "existence/1", "answer": "half", "truncated": None, "suspect": False, "rating": 0.5,
          "judgement": reply("0.5"), "judge": "judge-b-2025", "error": None, "prompts": None},
         {"id": "counting/1", "answer": (
-            "Rating: "
-            "[[1]]"
+            "Rating: [[1]]"
         ), "truncated": None, "suspect": True, "rating": 0.0,
          "judgement": reply("0"), "judge": "judge-b-2025", "error": None, "prompts": None},
     ]  # fmt: skip
@@ -139,8 +138,7 @@ def test_another_frameworks_answers(judge, tmp_path):
     ]
     assert (
         "Average: n/a. It requires a rating for every question of all 12 dimensions. Dimensions "
-        "without answers: 10. "
-        "Incomplete dimensions: 1, e.g. existence (1 of 2 questions rated)."
+        "without answers: 10. Incomplete dimensions: 1, e.g. existence (1 of 2 questions rated)."
     ) in result.stdout
     assert "Judge: judge-b-2025" in result.stdout
     assert any(

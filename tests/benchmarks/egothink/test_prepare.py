@@ -205,8 +205,7 @@ def test_only_the_published_records_are_official(published_texts, tmp_path, monk
     # Nobody has compared the hub's records with the repository's.
     assert {name: question_set for name, question_set in from_hub.items() if question_set != "official"} == {
         "existence": (
-            "official by "
-            "counts"
+            "official by counts"
         ), "attribute": "official by counts", "navigation": "own", "assistance": "own",
     }  # fmt: skip
 

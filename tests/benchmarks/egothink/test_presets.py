@@ -107,8 +107,7 @@ def slow_reference(preset, dimension, question):
     )
     text = (
         f"Imagine you are the camera wearer (I) who recorded the video. {safety}Please directly "
-        "answer the question as "
-        f"short as possible. Question: {question} Short answer:"
+        f"answer the question as short as possible. Question: {question} Short answer:"
     )
     return (
         None,

@@ -102,9 +102,8 @@ def test_an_equal_run_reads_requests_from_the_cache(folder, warned):
     images = [instance.args[2]["visual"] for instance in again]
     assert all(isinstance(image, LazyImages) for image in images)
     assert [read_number(list(item)[-1]) for item in images[::4]] == [39, 38, 37, 36]
-    assert (
-        len({id(item) for item in images}) == 4
-    )  # the object identifies the requests of one question
+    # the object identifies the requests of one question
+    assert len({id(item) for item in images}) == 4
 
 
 @pytest.mark.parametrize("limit", [1, 3, None])

@@ -116,9 +116,8 @@ def test_a_question_with_a_missing_response_is_ranked_whole(tmp_path, monkeypatc
         store(*arguments)
 
     monkeypatch.setattr(ResponseCache, "_store", store_or_end)
-    monkeypatch.setattr(
-        ResponseCache, "_log_to_audit", lambda *_, **__: None
-    )  # it would restore the response
+    # it would restore the response
+    monkeypatch.setattr(ResponseCache, "_log_to_audit", lambda *_, **__: None)
     with pytest.raises(KeyboardInterrupt):
         ask(HFVLM(str(folder), dtype="float32"), folder, cache, documents)
     monkeypatch.undo()

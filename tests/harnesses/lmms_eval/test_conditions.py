@@ -221,9 +221,8 @@ def test_equal_conditions_are_answered_once_unless_sampled(checkpoint, tmp_path,
         answered.clear()
         sampled = questions.generation_requests(max_new_tokens=6, **settings)
         assert len(set(texts(model.generate_until(sampled)))) == len(answered) == 6
-        model._model.generation_config.update(
-            do_sample=True, temperature=50.0
-        )  # for the next settings
+        # for the next settings
+        model._model.generation_config.update(do_sample=True, temperature=50.0)
 
 
 def test_an_interrupted_generation_loses_no_response(checkpoint, tmp_path, monkeypatch):

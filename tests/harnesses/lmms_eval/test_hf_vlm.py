@@ -179,9 +179,8 @@ def test_losses_are_those_of_full_passes(checkpoint, name):
         for doc in docs
         for choice in doc["choices"]
     ]
-    assert (
-        len({round(loss, 4) for loss, _ in expected}) == len(expected) - 1
-    )  # the two that differ by a space
+    # the two that differ by a space
+    assert len({round(loss, 4) for loss, _ in expected}) == len(expected) - 1
     for response, (loss, num_tokens) in zip(responses, expected, strict=True):
         text, _ = unwrap_generation_output(response)
         score = parse_loglikelihood(text)

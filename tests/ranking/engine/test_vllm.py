@@ -120,9 +120,8 @@ def test_a_full_cache_changes_no_score_and_a_dead_engine_raises(tmp_path):
     from lmms_egoplan.ranking.engine.local import LocalEngine
 
     folder = save("qwen2_5_vl", tmp_path)
-    engine = LocalEngine(
-        start(folder, cache=_BYTES_A_TOKEN * 640)
-    )  # hardly more than the longest question
+    # hardly more than the longest question
+    engine = LocalEngine(start(folder, cache=_BYTES_A_TOKEN * 640))
     model = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32).eval()
     processor = AutoProcessor.from_pretrained(folder)
     reference = CandidateRanker(model, processor, path="full")

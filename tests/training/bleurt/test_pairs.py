@@ -197,8 +197,7 @@ def test_every_pair_follows_the_recipe(golds, correct, wrong, recipe):
         ({"gold_gpt": ["open(a) open(a)"], "gold_gemini": []}, {"positive": 0.3, "wrong": 0.7}),
         ({"gold_gpt": ["open(a)"], "gold_gemini": [], "neg_gpt": []}, {"positive": 1.0}),
         ({"gold_gpt": ["open(a)"], "gold_gemini": [(
-            " "
-            "open(a)\n"
+            " open(a)\n"
         )], "pos_gemini": ["open(a)"]}, {"wrong": 1.0}),
         ({"gold_gpt": ["open(a)"], "gold_gemini": []}, {"positive": 0.3, "wrong": 0.7}),
     ],

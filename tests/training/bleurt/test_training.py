@@ -93,15 +93,12 @@ def test_model_card_contains_data_settings_and_scores(whole):
     card = (out / "README.md").read_text()
     best = f"Epoch {scores['best_epoch']} of 3"
     for text in ((
-        "9 training "
-        "instances"
+        "9 training instances"
     ), "8 labelled plans of 4 val instances", "without a split: 1", best, "0.001",
                  (
-                     "3 "
-                     "epochs"
+                     "3 epochs"
                  ), (
-                     "| GPT-4V "
-                     "| 4 |"
+                     "| GPT-4V | 4 |"
                  ), "seed 3", "on cpu in single precision", "Positive pairs: `mixed`",
                  "of a gold plan of the same activity in another order"):  # fmt: skip
         assert text in card

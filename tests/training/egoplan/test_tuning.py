@@ -470,9 +470,8 @@ def test_placeholders_and_special_tokens_are_refused_before_training(
     (tmp_path / "model").symlink_to(folder / "model")
     write_set(tmp_path, {field: text})
     refused = refusal(tmp_path, tmp_path / "out", recognition=False)
-    assert re.fullmatch(
-        rf"{tmp_path / 'EgoPlan_IT.json'}, sample_id 13, {message}.*", refused
-    )  # in one line
+    # in one line
+    assert re.fullmatch(rf"{tmp_path / 'EgoPlan_IT.json'}, sample_id 13, {message}.*", refused)
 
 
 def test_special_token_in_a_dialogue_names_record_and_field(folder, tmp_path):
@@ -511,9 +510,8 @@ def test_damaged_media_are_named_before_training_if_checked(
 ):
     (tmp_path / "model").symlink_to(folder / "model")
     write_set(tmp_path)
-    for sample in (
-        damaged
-    ):  # the observation of its second question, which is neither the longest nor the shortest
+    # the observation of its second question, which is neither the longest nor the shortest
+    for sample in damaged:
         frame = tmp_path / f"epic/P01/rgb_frames/P01_0{sample // 10}/frame_0000000012.jpg"
         frame.write_bytes(frame.read_bytes()[:200])
     settings = tuning(

@@ -100,9 +100,8 @@ _CLASSIFIER_NOTE = (
     "columns. Table 5 shows how far such classifiers agree with people."
 )
 _ABLATION_NOTE = (
-    "Published: 40 normal and 20 counterfactual activities. Other rows: runs with the "
-    "task actplan_text_only. Their lengths are mean numbers of parsed steps over all "
-    "plans of the task."
+    "Published: 40 normal and 20 counterfactual activities. Other rows: runs with the task "
+    "actplan_text_only. Their lengths are mean numbers of parsed steps over all plans of the task."
 )
 _GROUPS_NOTE = (
     "Plans: number of plans with gold plan 1. LCS is the mean over these. Classified: "
@@ -367,9 +366,8 @@ class ActPlanReport(BenchmarkReport[Planned]):
             yield f"{asked:,} plans, {asked / prepared:.1%} of the prepared instances."
         if prepared and prepared != task.official:
             yield (
-                f"the data have {prepared:,} instances, the paper {task.official:,}. "
-                "Scores over other instances are not comparable with the published "
-                "ones."
+                f"the data have {prepared:,} instances, the paper {task.official:,}. Scores over "
+                "other instances are not comparable with the published ones."
             )
         unparsed = task.number("unparsed")
         if unparsed:
@@ -651,11 +649,10 @@ def _errors_table(marked: Sequence[marks.Marked]) -> Table | None:
     )
     notes = [
         (
-            "Share: percentage of all errors in these plans, as in Fig. 6 of the paper, "
-            "which counts errors in 40 plans of each model (sec. 5.6). The figure prints "
-            "no numbers. The text says that missing actions occur most, and that mistakes "
-            "of object property or function are common in all models. Table 8 has an "
-            "example of each type."
+            "Share: percentage of all errors in these plans, as in Fig. 6 of the paper, which "
+            "counts errors in 40 plans of each model (sec. 5.6). The figure prints no numbers. The "
+            "text says that missing actions occur most, and that mistakes of object property or "
+            "function are common in all models. Table 8 has an example of each type."
         ),
         (
             "People: errors marked on the annotation page, including those in correct "
@@ -684,10 +681,9 @@ def _errors_agreement_table(judged: Sequence[JudgedPlan]) -> Table | None:
     )
     notes = [
         (
-            "Agreement on whether a plan has a type of error, over plans marked by both "
-            "people and the judge. Cohen's kappa has a 95 % interval from a bootstrap over "
-            f"plans. No kappa for fewer than {MIN_ITEMS} plans, or if one side marks all "
-            "plans the same."
+            "Agreement on whether a plan has a type of error, over plans marked by both people "
+            "and the judge. Cohen's kappa has a 95 % interval from a bootstrap over plans. No "
+            f"kappa for fewer than {MIN_ITEMS} plans, or if one side marks all plans the same."
         ),
     ]
     title = "Types of errors: judges and people"
@@ -732,13 +728,12 @@ def _scores_table(planned: Sequence[Planned]) -> Table:
     ]
     if any(run.means["goal_conditions"].value is not None for run in planned):
         notes.append(
-            "Goal conditions: a diagnostic of this project. The steps are executed on "
-            "the activity's BDDL problem, as far as actions and names are understood. "
-            "Reached: mean share of the checkable conditions that hold at the end. "
-            "Checked: their share of all conditions; 0 for a plan without a problem, a "
-            "checkable condition, an understood step or a matching name. Do not rank "
-            "models by either: on the release's test activities, the check is right "
-            "less often than calling every plan wrong."
+            "Goal conditions: a diagnostic of this project. The steps are executed on the "
+            "activity's BDDL problem, as far as actions and names are understood. Reached: mean "
+            "share of the checkable conditions that hold at the end. Checked: their share of all "
+            "conditions; 0 for a plan without a problem, a checkable condition, an understood step "
+            "or a matching name. Do not rank models by either: on the release's test activities, "
+            "the check is right less often than calling every plan wrong."
         )
     notes += [_GOLD_NOTE, _OWN_GOLD_NOTE, _INTERVAL_NOTE, _SHARES_NOTE]
     return table_of_runs("actplan_scores", "All scores with intervals", columns, rows, notes)

@@ -62,23 +62,21 @@ _INTERVAL_NOTE = (
 )
 _PUBLISHED_NOTES = (
     (
-        "The paper prints neither its prompt nor its judge's, and names the judge Qwen3 "
-        "without a size. Scores are comparable only with the same steps, judge and "
-        "versions of both prompts. They are not strictly comparable with the published "
-        "ones."
+        "The paper prints neither its prompt nor its judge's, and names the judge Qwen3 without a "
+        "size. Scores are comparable only with the same steps, judge and versions of both prompts. "
+        "They are not strictly comparable with the published ones."
     ),
     f"Published scores cover {OFFICIAL:,} steps.",
     _INTERVAL_NOTE,
     (
-        "Coverage: fraction of the paper's steps that the score covers. Parsed: fraction "
-        "of the fields, three per step, that were found in the replies; a missing field "
-        "scores 0, as on the leaderboard of the benchmark's release. Judged: fraction of "
-        "the found fields with a rating; fields without one count as neither right nor "
-        "wrong. Truncated: fraction of the replies that the limit on new tokens ended, "
-        "where known. Unverified: fraction of the steps whose references nobody has "
-        "verified. Suspect: fraction of the found fields that look as if they rated "
-        "themselves. Shown as: whether the model got the frames of a step as a video or as "
-        "images (sec. 4.1: open models get videos, closed ones images)."
+        "Coverage: fraction of the paper's steps that the score covers. Parsed: fraction of the "
+        "fields, three per step, that were found in the replies; a missing field scores 0, as on "
+        "the leaderboard of the benchmark's release. Judged: fraction of the found fields with a "
+        "rating; fields without one count as neither right nor wrong. Truncated: fraction of the "
+        "replies that the limit on new tokens ended, where known. Unverified: fraction of the "
+        "steps whose references nobody has verified. Suspect: fraction of the found fields that "
+        "look as if they rated themselves. Shown as: whether the model got the frames of a step as "
+        "a video or as images (sec. 4.1: open models get videos, closed ones images)."
     ),
 )
 _PUBLISHED_COLUMNS = (

@@ -120,16 +120,14 @@ _INTERVAL_NOTE = (
     f"or with fewer than {FEWEST_CLUSTERS} videos."
 )
 _COUNTS_NOTE = (
-    "Questions: the number that the accuracy covers. Coverage: their share of the "
-    "official questions. A question that a model could not score counts as neither "
-    "right nor wrong."
+    "Questions: the number that the accuracy covers. Coverage: their share of the official "
+    "questions. A question that a model could not score counts as neither right nor wrong."
 )
 _SCORE_NOTE = (
-    "Accuracy: for your runs, the choices are ranked by the mean log-probability per "
-    "token. The paper says likelihood p(a|v,l) (sec. 3.5), not whether it is a mean or "
-    "a sum. The authors' code uses the mean, including the token that ends an answer, "
-    "as egoplan_val_published does. By sum: the same, ranked by the sum; absent if the "
-    "backend reports only means."
+    "Accuracy: for your runs, the choices are ranked by the mean log-probability per token. The "
+    "paper says likelihood p(a|v,l) (sec. 3.5), not whether it is a mean or a sum. The authors' "
+    "code uses the mean, including the token that ends an answer, as egoplan_val_published does. "
+    "By sum: the same, ranked by the sum; absent if the backend reports only means."
 )
 _FRAMES_NOTE = (
     "The paper does not say how many frames each model saw. egoplan_val shows 8 frames "
@@ -137,13 +135,12 @@ _FRAMES_NOTE = (
     "last 4 past actions."
 )
 _BENCH2_SCORE_NOTE = (
-    "Accuracy: egoplan_bench2_generate reads the first capital A to D of a reply, as "
-    "the paper's code does. Clear letter: accuracy of the letter that a reply clearly "
-    "claims, which egoplan_bench2_thinking reads. A reply without one (unparsed) is "
-    "wrong there. egoplan_bench2, which is not in the paper, ranks the choices by the "
-    "mean log-probability per token. By sum and by bytes: the same, ranked by the sum "
-    "and by the sum per UTF-8 byte. Truncated: replies that the limit on new tokens "
-    "ended."
+    "Accuracy: egoplan_bench2_generate reads the first capital A to D of a reply, as the paper's "
+    "code does. Clear letter: accuracy of the letter that a reply clearly claims, which "
+    "egoplan_bench2_thinking reads. A reply without one (unparsed) is wrong there. egoplan_bench2, "
+    "which is not in the paper, ranks the choices by the mean log-probability per token. By sum "
+    "and by bytes: the same, ranked by the sum and by the sum per UTF-8 byte. Truncated: replies "
+    "that the limit on new tokens ended."
 )
 _EXCLUDED_NOTE = "Excluded: questions with a choice whose log-probability is unknown or not finite."
 
@@ -602,12 +599,11 @@ class _ChoiceReport(BenchmarkReport[Series]):
                 "Asked: questions in both tasks. Questions: those with a value."
             ),
             (
-                "Added to the right choice: its log-probability when the video is seen, "
-                "minus that when it is not. Margin: the right choice's log-probability "
-                "minus that of the best wrong one. In nats, log-probabilities are sums "
-                "over the tokens; per token, means, which rank the choices. A backend that "
-                "reports only means has no values in nats, one that reports only sums none "
-                "per token."
+                "Added to the right choice: its log-probability when the video is seen, minus that "
+                "when it is not. Margin: the right choice's log-probability minus that of the best "
+                "wrong one. In nats, log-probabilities are sums over the tokens; per token, means, "
+                "which rank the choices. A backend that reports only means has no values in nats, "
+                "one that reports only sums none per token."
             ),
             (
                 "Right without seeing: the accuracy of the unseen task. It includes the "
@@ -648,11 +644,10 @@ class _ChoiceReport(BenchmarkReport[Series]):
                 "probability of the best choice."
             ),
             (
-                "ECE: expected calibration error over ten bins with equally many "
-                "questions. Noise makes it too large; its interval takes this into "
-                "account. Brier score: squared errors summed over the choices, 0 to 2; "
-                "0.75 for equal probabilities. AURC: mean share of errors among the most "
-                "confident questions, over all coverages."
+                "ECE: expected calibration error over ten bins with equally many questions. Noise "
+                "makes it too large; its interval takes this into account. Brier score: squared "
+                "errors summed over the choices, 0 to 2; 0.75 for equal probabilities. AURC: mean "
+                "share of errors among the most confident questions, over all coverages."
             ),
             (
                 '"Fitted" scores use the temperature with the highest likelihood of the '
@@ -685,12 +680,11 @@ class _ChoiceReport(BenchmarkReport[Series]):
         )
         notes = [
             (
-                "A set has all choices whose mean log-probability per token is at most a "
-                "threshold below the best one. Each question's threshold is calibrated on "
-                "other videos, so that sets of new videos contain the right choice as "
-                "often as the level says, or more often. Asks: share of questions whose "
-                "set has several choices. Each video has the same weight. Low to high: 95 "
-                "% interval over the videos."
+                "A set has all choices whose mean log-probability per token is at most a threshold "
+                "below the best one. Each question's threshold is calibrated on other videos, so "
+                "that sets of new videos contain the right choice as often as the level says, or "
+                "more often. Asks: share of questions whose set has several choices. Each video "
+                "has the same weight. Low to high: 95 % interval over the videos."
             ),
             _EXCLUDED_NOTE,
         ]
@@ -748,17 +742,15 @@ class _ChoiceReport(BenchmarkReport[Series]):
             yield f"{ranking_note}."
         if task.is_reasoned:
             yield (
-                "the prompt is not the paper's protocol: App. B.2 describes one case "
-                f"and prints no prompt. {share(task.number('incomplete'))} of the "
-                "replies lack the summary, the description or the plan, or have them "
-                "in another order."
+                "the prompt is not the paper's protocol: App. B.2 describes one case and prints "
+                f"no prompt. {share(task.number('incomplete'))} of the replies lack the summary, "
+                "the description or the plan, or have them in another order."
             )
         unknown = task.text("unknown_fields") or "none"
         if unknown != "none":
             yield (
-                f"not known or not followed in this preset: {unknown}. For a field that "
-                "the source does not state, this project's or the model's own choice "
-                "is used."
+                f"not known or not followed in this preset: {unknown}. For a field that the source "
+                "does not state, this project's or the model's own choice is used."
             )
 
     def _flaws_of_questions(self, task: Series) -> Iterator[str]:
@@ -778,9 +770,8 @@ class _ChoiceReport(BenchmarkReport[Series]):
         if failed and asked is not None:
             ids = task.text("authors_fail_ids") or "unknown"
             yield (
-                f"{failed:,} of {asked:,} questions have no score, as the authors' code "
-                "fails on them: progress or action have too few frames. Their sample "
-                f"ids: {ids}."
+                f"{failed:,} of {asked:,} questions have no score, as the authors' code fails on "
+                f"them: progress or action have too few frames. Their sample ids: {ids}."
             )
         if asked is None or with_score is None:
             return
@@ -865,10 +856,9 @@ class EgoPlanReport(_ChoiceReport):
         name="egoplan",
         title="EgoPlan",
         lead=(
-            "Which of four actions comes next, given a goal and a first-person video "
-            "of the progress so far? The choices are ranked by the likelihood that the "
-            "model assigns to them. The score is the share of questions with the right "
-            "choice first."
+            "Which of four actions comes next, given a goal and a first-person video of the "
+            "progress so far? The choices are ranked by the likelihood that the model assigns to "
+            "them. The score is the share of questions with the right choice first."
         ),
         metric="accuracy",
         decimals=2,
@@ -1015,19 +1005,17 @@ class EgoPlanReport(_ChoiceReport):
                 "ended. EPIC-KITCHENS, Ego4D: accuracy over the questions of one source."
             ),
             (
-                "egoplan_val_reasoned asks for a summary of the progress and a description "
-                "of the observation before the letter, as in the case of App. B.2. Its "
-                "prompt is not the paper's protocol. The accuracy covers the replies with "
-                "a clear letter in the last part. Incomplete: replies that lack a part, "
-                "for example because they were cut off."
+                "egoplan_val_reasoned asks for a summary of the progress and a description of the "
+                "observation before the letter, as in the case of App. B.2. Its prompt is not the "
+                "paper's protocol. The accuracy covers the replies with a clear letter in the last "
+                "part. Incomplete: replies that lack a part, for example because they were cut off."
             ),
             (
-                "egoplan_val_published and egoplan_val_clips_published follow the authors' "
-                "code: the mean includes the token that ends an answer. In the latter, "
-                "frames after the observation may be shown in Ego4D. Past observation: "
-                "questions that show such a frame. Within: accuracy over the remaining "
-                "questions. Authors fail: questions on which the authors' code fails, "
-                "which have no accuracy."
+                "egoplan_val_published and egoplan_val_clips_published follow the authors' code: "
+                "the mean includes the token that ends an answer. In the latter, frames after the "
+                "observation may be shown in Ego4D. Past observation: questions that show such a "
+                "frame. Within: accuracy over the remaining questions. Authors fail: questions on "
+                "which the authors' code fails, which have no accuracy."
             ),
             (
                 "egoplan_val_blind: the question without the video. egoplan_val_narrated: "
@@ -1089,10 +1077,9 @@ class EgoPlanReport(_ChoiceReport):
                 "run that picks wrong choices regardless of the goal has 0 on average."
             ),
             (
-                "Prefers: close or far choices if the interval excludes 0; empty without "
-                "an interval. The intervals are not corrected for the number of rows. "
-                "Wrong: wrong answers. Measured: those with a choice, whose question is "
-                "available."
+                "Prefers: close or far choices if the interval excludes 0; empty without an "
+                "interval. The intervals are not corrected for the number of rows. Wrong: wrong "
+                "answers. Measured: those with a choice, whose question is available."
             ),
             _INTERVAL_NOTE,
         ]
@@ -1323,10 +1310,9 @@ class EgoPlanBench2Report(_ChoiceReport):
         name="egoplan_bench2",
         title="EgoPlan-Bench2",
         lead=(
-            "Which of four actions comes next, given a goal and a first-person video "
-            "of the task up to now, in four domains of daily life? In the paper, "
-            "models write a letter. Here, the choices are also ranked by the "
-            "likelihood that a model assigns to them."
+            "Which of four actions comes next, given a goal and a first-person video of the task "
+            "up to now, in four domains of daily life? In the paper, models write a letter. Here, "
+            "the choices are also ranked by the likelihood that a model assigns to them."
         ),
         metric="accuracy",
         decimals=2,
@@ -1382,10 +1368,9 @@ class EgoPlanBench2Report(_ChoiceReport):
             "The paper's tables are not included.",
             _INTERVAL_NOTE,
             (
-                "Questions: the number that the accuracy covers. Coverage: their share of "
-                "the official questions. A question that a model could not score counts as "
-                "neither right nor wrong. Ties: questions with several equally good best "
-                "choices."
+                "Questions: the number that the accuracy covers. Coverage: their share of the "
+                "official questions. A question that a model could not score counts as neither "
+                "right nor wrong. Ties: questions with several equally good best choices."
             ),
         ]
         title = "All scores of each run"
@@ -1517,10 +1502,9 @@ def _failures_agreement_table(failures: Sequence[Failure]) -> Table | None:
     )
     notes = [
         (
-            "Over the answers to which people and the judge both gave a type. Cohen's "
-            "kappa of the four types has a 95 % interval from a bootstrap over answers. No "
-            f"kappa for fewer than {MIN_ITEMS} answers, or if one side gives all answers "
-            "the same type."
+            "Over the answers to which people and the judge both gave a type. Cohen's kappa of "
+            "the four types has a 95 % interval from a bootstrap over answers. No kappa for fewer "
+            f"than {MIN_ITEMS} answers, or if one side gives all answers the same type."
         ),
     ]
     title = "Types of failures: judges and people"

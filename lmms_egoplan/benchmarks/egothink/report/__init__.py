@@ -89,17 +89,15 @@ _SCORE = "score, 0 to 100"
 
 # Notes of several tables.
 _INTERVAL_NOTE = (
-    "Low to high: 95 % interval by Wilson over the questions of each dimension; that "
-    "of a difference is from a bootstrap. It covers the choice of questions, not the "
-    "choice of judge."
+    "Low to high: 95 % interval by Wilson over the questions of each dimension; that of a "
+    "difference is from a bootstrap. It covers the choice of questions, not the choice of judge."
 )
 _SHARES_NOTE = (
-    "Coverage: fraction of the official questions with a rating (50 per dimension, 100 "
-    "in activity and forecasting). The score is the mean over these ratings. Judged: "
-    "fraction of the answers with a rating. Truncated: fraction of the answers that "
-    "the limit on new tokens ended, if known. Suspect: fraction of the answers that "
-    "look as if they rate themselves. Prompts: the model family of Tables 5 and 6 "
-    "whose prompts were used."
+    "Coverage: fraction of the official questions with a rating (50 per dimension, 100 in activity "
+    "and forecasting). The score is the mean over these ratings. Judged: fraction of the answers "
+    "with a rating. Truncated: fraction of the answers that the limit on new tokens ended, if "
+    "known. Suspect: fraction of the answers that look as if they rate themselves. Prompts: the "
+    "model family of Tables 5 and 6 whose prompts were used."
 )
 
 # How the tasks obtain their scores, in the words of the ledger.
@@ -250,13 +248,12 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         )
         notes = [
             (
-                "Rows of runs: facts in the checkpoint's configuration, with the name of "
-                "the field, if the checkpoint is on this machine. Total: parameters as the "
-                "harness counted them, else by the headers of the safetensors files, in "
-                "billions; unknown for quantised weights. Size, family and tuning are what "
-                "the model's name states. Images: mean number per question that the "
-                "harness logged. Everything else is unknown, such as the data of training, "
-                "and models of an API."
+                "Rows of runs: facts in the checkpoint's configuration, with the name of the "
+                "field, if the checkpoint is on this machine. Total: parameters as the harness "
+                "counted them, else by the headers of the safetensors files, in billions; unknown "
+                "for quantised weights. Size, family and tuning are what the model's name states. "
+                "Images: mean number per question that the harness logged. Everything else is "
+                "unknown, such as the data of training, and models of an API."
             ),
         ]
         rows = self._models
@@ -282,12 +279,11 @@ class EgoThinkReport(BenchmarkReport[Graded]):
                 "answer is yes or no. Scores by format are among the scores by attribute."
             ),
             (
-                "Difference: score of what-questions minus that of yes-or-no questions "
-                "within a dimension; over several dimensions, a mean with weights n m / (n "
-                "+ m) for n and m questions. Low to high: 95 % interval, percentiles of "
-                f"{RESAMPLES:,} bootstrap resamples of the questions. Not compared: "
-                "questions of other formats, of unknown text, or of dimensions that lack a "
-                "format. These rules are this project's."
+                "Difference: score of what-questions minus that of yes-or-no questions within a "
+                "dimension; over several dimensions, a mean with weights n m / (n + m) for n and "
+                f"m questions. Low to high: 95 % interval, percentiles of {RESAMPLES:,} bootstrap "
+                "resamples of the questions. Not compared: questions of other formats, of unknown "
+                "text, or of dimensions that lack a format. These rules are this project's."
             ),
         ]
         title = "Yes-or-no questions and what-questions, after Fig. 4 of the paper"
@@ -577,9 +573,8 @@ class EgoThinkReport(BenchmarkReport[Graded]):
                 )
             else:
                 yield (
-                    f"{count:,} of {whole.questions:,} answers are not judged and count "
-                    "as neither right nor wrong. To judge them, run lmms-egoplan judge "
-                    "egothink."
+                    f"{count:,} of {whole.questions:,} answers are not judged and count as neither "
+                    "right nor wrong. To judge them, run lmms-egoplan judge egothink."
                 )
         if task.is_by_demo:
             yield "the demo judge only compares words; its ratings are meaningless."
@@ -611,9 +606,8 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         if problems:
             problem = next(iter(problems.values()))
             yield (
-                f"{len(problems)} dimensions are unreadable in the prepared data. The "
-                "gallery lacks their images and, for runs of lmms-eval, their "
-                f"questions: {problem}"
+                f"{len(problems)} dimensions are unreadable in the prepared data. The gallery "
+                f"lacks their images and, for runs of lmms-eval, their questions: {problem}"
             )
         unknown = {
             key
@@ -790,14 +784,12 @@ def _judges_table(graded: Sequence[Graded]) -> Table:
     )
     notes = [
         (
-            "Computed over identical answers that both runs rated, if these are at least "
-            "half of the answers rated in both. Kappa: Cohen's, unweighted and with linear "
-            "weights."
+            "Computed over identical answers that both runs rated, if these are at least half of "
+            "the answers rated in both. Kappa: Cohen's, unweighted and with linear weights."
         ),
         (
-            "Low to high: 95 % interval, percentiles of a bootstrap over questions. There "
-            f"is none for fewer than {MIN_ITEMS} questions, or if all ratings of a judge "
-            "are equal."
+            "Low to high: 95 % interval, percentiles of a bootstrap over questions. There is none "
+            f"for fewer than {MIN_ITEMS} questions, or if all ratings of a judge are equal."
         ),
         (
             "Table 9 of the paper covers object and planning, and prints r times 100. For "
@@ -972,9 +964,8 @@ class _MatchedSample:
         asked = len(self.records)
         if not self.frame:
             yield (
-                "Not corrected: the labels do not state the probability and size of "
-                "one sample. Draw a sample with lmms-egoplan annotate egothink "
-                "--sample."
+                "Not corrected: the labels do not state the probability and size of one sample. "
+                "Draw a sample with lmms-egoplan annotate egothink --sample."
             )
         if self.matched < self.size:
             yield (
