@@ -191,9 +191,7 @@ def _buckets(word: str) -> Iterator[tuple[str, ...]]:
 
 
 def is_moved(first: Sequence[str], second: Sequence[str]) -> bool:
-    """Return True if two sequences are equal but for one run of words.
-
-    The run may be at another place.
+    """Return True if two sequences are equal, or become so if one run of words moves.
 
     >>> is_moved(("turn", "on", "stove"), ("turn", "stove", "on"))
     True

@@ -430,7 +430,7 @@ def changed_settings(earlier: Mapping[str, str], later: Mapping[str, str]) -> It
 def flat_settings(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     """Flatten nested settings to texts by dotted name.
 
-    Secrets and names that are no settings are left out.
+    Secrets and names that are no settings are excluded.
     """
     flat: dict[str, str] = {}
     for name, value in values.items():

@@ -41,7 +41,7 @@ NAMING = (
 )
 # Base of the tasks of both versions of one benchmark.
 BASE_OF_TASKS = PACKAGE / "harnesses" / "lm_eval" / "choices.py"
-# Its last text tells where to look in the report of the demo.
+# Its last text says where to look in the report of the demo.
 DEMO = PACKAGE / "demo" / "run.py"
 GOALSTEP = r"goal-?step"
 # The benchmarks with synthetic questions.

@@ -55,7 +55,7 @@ def run_demo() -> None:
 
 
 def _report(commands: Commands, *arguments: str) -> None:
-    """Report on results as if no answer came from the demo, so that no score is left out."""
+    """Report on results as if no answer came from the demo, so that every score is shown."""
     for path in Path(_SAMPLES).rglob("*.json*"):
         text = path.read_text(encoding="utf-8")
         text = text.replace("rendered scenes", "official").replace("scripted-judge", "org/judge")

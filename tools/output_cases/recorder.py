@@ -2,7 +2,7 @@
 
 It stores the output of all commands of the test, the pages that a server returned to it, the
 judge's requests, the messages of errors, the log, and the files in `tmp_path`. Tests with examples
-of hypothesis are left out, because their examples depend on the source of the test.
+of hypothesis are skipped, because their examples depend on the source of the test.
 """
 
 import json
