@@ -242,12 +242,13 @@ def test_a_run_cancelled_as_a_reply_arrives_ends(concurrency, monkeypatch):
     """Before Python 3.12, `asyncio.wait_for` loses a cancellation at that moment."""
 
     async def cancel_at_first_reply(cache, url):
-        run = asyncio.create_task(new_run(cache, url, map(str, range(40)), concurrency).ask())
-        monkeypatch.setattr(
-            client_module, "read_reply", lambda *reply: run.cancel() and read_reply(*reply)
-        )
-        with pytest.raises(asyncio.CancelledError):
-            await run
+        with closing(new_run(cache, url, map(str, range(40)), concurrency)) as run:
+            task = asyncio.create_task(run.ask())
+            monkeypatch.setattr(
+                client_module, "read_reply", lambda *reply: task.cancel() and read_reply(*reply)
+            )
+            with pytest.raises(asyncio.CancelledError):
+                await task
 
     with JudgeServer(lambda *_: Reply()) as server, JudgementCache(default_cache_path()) as cache:
         asyncio.run(cancel_at_first_reply(cache, server.url))
@@ -288,6 +289,7 @@ def test_a_run_cancelled_at_its_end_stores_its_replies(monkeypatch):
         holder.execute("ROLLBACK")
         with pytest.raises(asyncio.CancelledError):
             await task
+        runs[0].close()
 
     holder = other_process()
     with (

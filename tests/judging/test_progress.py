@@ -8,12 +8,14 @@ import struct
 import sys
 import termios
 import threading
+from weakref import WeakSet
 
 import pytest
 
 from judge_server import JudgeServer, Reply
 from judging.asked import SCALE, request
 from lmms_egoplan.judging.judge import judge_all
+from lmms_egoplan.judging.progress import Progress
 from lmms_egoplan.judging.settings import JudgeSettings
 
 pytestmark = pytest.mark.usefixtures("data")
@@ -35,6 +37,8 @@ class Terminal:
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         self._file = os.fdopen(slave, "w")
         monkeypatch.setattr(sys, "stderr", self._file)
+        # Bars that other tests left open would move this terminal's bars to lower lines.
+        monkeypatch.setattr(Progress, "_instances", WeakSet(), raising=False)
         self._reading = threading.Thread(target=self._read)
         self._reading.start()
 
