@@ -36,7 +36,7 @@ from lmms_egoplan.demo.checkpoint import llava, llava_processor, train_tokenizer
 from lmms_egoplan.harnesses.adapter import load_adapter
 from lmms_egoplan.media.frames import Clip
 from lmms_egoplan.planner.kitchen import ACTIONS, GOALS, Kitchen
-from lmms_egoplan.planner.planner import Episode, Outcome, Proposal, run_episode
+from lmms_egoplan.planner.planner import ActionOutcome, Episode, Proposal, run_episode
 from lmms_egoplan.planner.proposals import Proposer
 from lmms_egoplan.training.run import tune
 from lmms_egoplan.training.samples import Mix, Sample
@@ -133,10 +133,12 @@ class StillKitchen:
     def actions(self) -> list[str]:
         return self._kitchen.actions()
 
-    def execute(self, action: str) -> Outcome:
+    def execute(self, action: str) -> ActionOutcome:
         view = self.observe()
         outcome = self._kitchen.execute(action)
-        return Outcome(outcome.changed, outcome.message, Clip([view] if outcome.changed else ()))
+        return ActionOutcome(
+            outcome.changed, outcome.message, Clip([view] if outcome.changed else ())
+        )
 
     def done(self) -> bool:
         return not self._goal & self._kitchen.unreached

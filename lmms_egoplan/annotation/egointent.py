@@ -51,7 +51,7 @@ from lmms_egoplan.benchmarks.egointent.records import (
 )
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import json_lines, read_csv
-from lmms_egoplan.media.footage import warn_of_lost
+from lmms_egoplan.media.footage import warn_of_missing_footage
 from lmms_egoplan.media.frames import frame_times
 from lmms_egoplan.text import csv_text
 from lmms_egoplan.validation import is_text
@@ -327,7 +327,7 @@ def read_items(annotations: Path, videos: Path, *, skip_missing: bool = False) -
     """
     records = read_annotations(annotations)
     footage, missing = record_footage(records, videos, skip_missing=skip_missing)
-    warn_of_lost(missing)
+    warn_of_missing_footage(missing)
     return [
         _item(record, footage[record.step_id].path, raw.value, f"{annotations}, {raw.location}")
         for record, raw in zip(records, load(annotations), strict=True)

@@ -98,7 +98,7 @@ def _difference_from_own(
     report: BenchmarkReport[Any], task: ScoredTask, own_task: ScoredTask | None
 ) -> Difference | None:
     """Compare a condition with the same run's own task; None if they are not comparable."""
-    if own_task is None or task is own_task or task.inexact or own_task.inexact:
+    if own_task is None or task is own_task or task.ranking_flaw or own_task.ranking_flaw:
         return None
     return report.difference(task, own_task)
 

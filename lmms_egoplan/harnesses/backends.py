@@ -62,7 +62,7 @@ class Backend:
         parameters: Names of all known arguments.
         is_open: Whether it may accept further arguments.
         ranks: Whether it scores continuations after images.
-        is_own: Whether it belongs to this package. Then its answers are stored one by one.
+        is_ours: Whether it belongs to this package. Then its answers are stored one by one.
         needs_vllm: Whether it needs vLLM, unless a server answers.
     """
 
@@ -71,7 +71,7 @@ class Backend:
     parameters: frozenset[str]
     is_open: bool
     ranks: bool
-    is_own: bool
+    is_ours: bool
     needs_vllm: bool
 
     @property
@@ -98,7 +98,7 @@ def find_backend(harness: str, name: str) -> Backend:
                 parameters=frozenset(),
                 is_open=True,
                 ranks=True,
-                is_own=False,
+                is_ours=False,
                 needs_vllm=False,
             )
         near = get_close_matches(name, paths, n=3, cutoff=0.5)
@@ -122,7 +122,7 @@ def find_backend(harness: str, name: str) -> Backend:
         frozenset(names | _COMMON),
         is_open,
         ranks=ranks,
-        is_own=own is not None,
+        is_ours=own is not None,
         needs_vllm="vllm" in name,
     )
 

@@ -25,19 +25,19 @@ def __getattr__(name: str) -> dict[str, Any]:
 
 
 @cache
-def _absence(benchmark: Benchmark) -> str | None:
+def _why_unprepared(benchmark: Benchmark) -> str | None:
     """Return, and log once, why the suite skips a benchmark.
 
     None if all required splits are prepared.
     """
     try:
-        absence = benchmark.why_unprepared()
+        reason = benchmark.why_unprepared()
     except LmmsEgoplanError as error:
         logger.error(f"{NAME}: {error}")
         raise
-    if absence and is_first_process():
-        logger.warning(f"{NAME}: skipping {benchmark.title}: {absence}")
-    return absence
+    if reason and is_first_process():
+        logger.warning(f"{NAME}: skipping {benchmark.title}: {reason}")
+    return reason
 
 
 def _members(*, is_thinking: bool) -> dict[str, Any]:
@@ -47,7 +47,9 @@ def _members(*, is_thinking: bool) -> dict[str, Any]:
         LmmsEgoplanError: No data are prepared, or some are damaged or have another format.
     """
     prepared = [
-        benchmark for benchmark in BENCHMARKS if benchmark.suite and _absence(benchmark) is None
+        benchmark
+        for benchmark in BENCHMARKS
+        if benchmark.suite and _why_unprepared(benchmark) is None
     ]
     if not prepared:
         message = (

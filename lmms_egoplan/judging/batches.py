@@ -90,7 +90,7 @@ class _Listed:
     keeps_metadata: bool = False
 
 
-Outcome = Judgement | EndpointError
+BatchOutcome = Judgement | EndpointError
 """The reply to a request in a batch, or why there is none."""
 
 
@@ -373,9 +373,9 @@ class Batches:
 
     async def _results(
         self, state: openai.types.Batch, batch: str, keys: Sequence[str]
-    ) -> dict[str, list[Outcome]]:
+    ) -> dict[str, list[BatchOutcome]]:
         """Read all results of each prompt from the files of a batch."""
-        results: dict[str, list[Outcome]] = {key: [] for key in keys}
+        results: dict[str, list[BatchOutcome]] = {key: [] for key in keys}
         for file in (state.error_file_id, state.output_file_id):
             if not file:
                 continue
@@ -391,12 +391,12 @@ class Batches:
                     logger.warning(f"Batch {batch}, file {file}: unreadable line")
         return results
 
-    def _settle(self, outcomes: Mapping[str, Outcome]) -> None:
+    def _settle(self, outcomes: Mapping[str, BatchOutcome]) -> None:
         """Pass on the outcomes of prompts."""
         for key, outcome in outcomes.items():
             self._futures.pop(key).set_result(outcome)
 
-    def _outcome(self, key: str, line: Any, response: Any) -> Outcome:
+    def _outcome(self, key: str, line: Any, response: Any) -> BatchOutcome:
         """Read a result.
 
         It is a reply, a refusal (HTTP 400, 413 and 422), or no answer (all other errors).
@@ -435,8 +435,8 @@ def _failure_of_all(error: Exception) -> Exception:
 
 
 def _only_outcome(
-    results: Sequence[Outcome], missing: NoAnswerError, conflict: NoAnswerError
-) -> Outcome:
+    results: Sequence[BatchOutcome], missing: NoAnswerError, conflict: NoAnswerError
+) -> BatchOutcome:
     """Return the outcome of a request whose results in a batch agree.
 
     A reply or refusal counts more than errors such as 429, after which the endpoint may have asked
@@ -454,7 +454,7 @@ def _only_outcome(
     return results[-1] if results else missing
 
 
-def _content(answer: Outcome) -> tuple[str | None, ...]:
+def _content(answer: BatchOutcome) -> tuple[str | None, ...]:
     """Return the values that must be equal in two results of one request."""
     if isinstance(answer, Judgement):
         return (answer.reply, answer.finish, answer.error)

@@ -63,20 +63,20 @@ def trusts_code(arguments: Mapping[str, str]) -> bool:
     return arguments.get("trust_remote_code", "").lower() in ("true", "1")
 
 
-def check_checkpoint(model: str, arguments: Mapping[str, str], *, is_own: bool) -> Iterator[str]:
+def check_checkpoint(model: str, arguments: Mapping[str, str], *, is_ours: bool) -> Iterator[str]:
     """Yield the problems of a checkpoint, one line each.
 
     Args:
         model: Folder, or name on the hub.
         arguments: ``--model_args``: ``revision`` and ``trust_remote_code`` are used.
-        is_own: True if a backend of this package loads it, which needs a vision-language model of
+        is_ours: True if a backend of this package loads it, which needs a vision-language model of
             transformers.
 
     Raises:
         LmmsEgoplanError: The checkpoint does not exist, or has no readable configuration.
     """
     checkpoint = _read(model, arguments.get("revision", "main"))
-    if is_own:
+    if is_ours:
         yield from _architecture(model, checkpoint.config, arguments)
         for part, names in (("processor", _PROCESSORS), ("tokenizer", _TOKENIZERS)):
             if not any(name in checkpoint.sizes for name in names):

@@ -94,12 +94,12 @@ def _tasks(plan: Plan) -> Iterator[str]:
             f"--backend {name}: only writes answers, but {', '.join(ranked)} ranks choices; "
             "use hf_vlm, or tasks that end in _generate"
         )
-    if published and not backend.is_own:
+    if published and not backend.is_ours:
         yield (
             f"--backend {name}: does not score the end of an answer, as "
             f"{', '.join(published)} must; use hf_vlm"
         )
-    if written and on_server and backend.is_own:
+    if written and on_server and backend.is_ours:
         yield (
             f"--backend {name}: with base_url it only ranks, but {', '.join(written)} needs "
             "answers; remove base_url"
@@ -135,10 +135,10 @@ def _argument_values(plan: Plan) -> Iterator[str]:
     if "dtype" in backend.parameters and dtype not in _DTYPES:
         yield f"--model-args dtype={dtype}: must be one of {', '.join(_DTYPES)}"
     template = arguments.get("chat_template", NONE)
-    if template != NONE and backend.is_own and not backend.needs_vllm:
+    if template != NONE and backend.is_ours and not backend.needs_vllm:
         yield f"--model-args chat_template={template}: must be {NONE}; or omit it"
     for name, value in arguments.items():
-        if backend.is_own and name.endswith("_pixels") and not value.isdecimal():
+        if backend.is_ours and name.endswith("_pixels") and not value.isdecimal():
             yield f"--model-args {name}={value}: must be a whole number of pixels, such as 602112"
     if "peft" in arguments:
         adapter = Path(arguments["peft"], "adapter_config.json").expanduser()
@@ -158,9 +158,9 @@ def _checkpoint(plan: Plan) -> Iterator[str]:
     arguments = plan.model_args
     if not plan.backend.is_local or plan.backend_name == "scripted":
         return
-    yield from check_checkpoint(plan.model, arguments, is_own=plan.backend.is_own)
+    yield from check_checkpoint(plan.model, arguments, is_ours=plan.backend.is_ours)
     is_plain = arguments.get("chat_template") == NONE and not plan.backend.needs_vllm
-    if plan.backend.is_own and not is_plain:
+    if plan.backend.is_ours and not is_plain:
         if plan.backend.needs_vllm:
             way_out = ON_VLLM
         elif plan.harness == "lmms-eval":

@@ -23,7 +23,7 @@ from rich.table import Table
 
 from lmms_egoplan.benchmarks.registry import Judge
 from lmms_egoplan.benchmarks.subset import mark
-from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, remember
+from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, set_loaded_model
 from lmms_egoplan.harnesses.template_files import NONE
 from lmms_egoplan.judging.asking import LlmUsage
 from lmms_egoplan.judging.judgement import DEMO
@@ -112,7 +112,7 @@ def load_encoder(plan: Plan) -> tuple[Any, MediaLoader, str]:
         "" if not known.
     """
     count = int(plan.model_args.get("max_frames_num", _FRAMES))
-    if not plan.backend.is_own or plan.backend_name == "scripted":
+    if not plan.backend.is_ours or plan.backend_name == "scripted":
         return None, MediaLoader(count, takes_video=False), ""
     from lmms_egoplan.harnesses.checkpoints import load_config
     from lmms_egoplan.harnesses.pixels import PIXEL_ARGUMENTS, in_words, set_budget
@@ -137,7 +137,7 @@ def load_encoder(plan: Plan) -> tuple[Any, MediaLoader, str]:
     is_plain = arguments.get("chat_template") == NONE and not plan.backend.needs_vllm
     is_applied = uses_template(config.to_dict(), processor) and not is_plain
     encoder = QuestionEncoder(processor, apply_chat_template=is_applied)
-    remember(
+    set_loaded_model(
         LoadedModel(
             plan.backend_name, config.model_type, encoder.takes_video, encoder.has_system_turn
         )

@@ -156,7 +156,7 @@ class Plan:
         if self.subset:
             variables[SUBSET] = self.subset
         variables |= self.limits
-        if not self.backend.is_own:
+        if not self.backend.is_ours:
             settings = json.dumps(self.settings(), sort_keys=True)
             digest = hashlib.sha256(settings.encode()).hexdigest()
             variables["LMMS_CACHE_RUN_ID"] = f"run-{digest[:16]}"

@@ -115,7 +115,7 @@ def write_state(plan: Plan, estimates: Sequence[TaskEstimate], process: int | No
         covers=covers,
         command=shlex.join(["lmms-egoplan", *sys.argv[1:]]),
         started=time.time(),
-        streams=plan.backend.is_own,
+        streams=plan.backend.is_ours,
         host=platform.node(),
         process=None if process is None else [process, psutil.Process(process).create_time()],
     )

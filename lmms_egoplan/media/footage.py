@@ -31,7 +31,7 @@ class Footage:
     frames: Sequence[int]
 
 
-class Lost(NamedTuple):
+class MissingFootage(NamedTuple):
     """Questions about one video that lack frames, and the reason for the first of them."""
 
     video: Any
@@ -39,7 +39,7 @@ class Lost(NamedTuple):
     ids: list[Any]
 
 
-def warn_of_lost(lost: Sequence[Lost]) -> None:
+def warn_of_missing_footage(lost: Sequence[MissingFootage]) -> None:
     """Log the number of items without footage."""
     if lost:
         logger.warning(
@@ -55,7 +55,7 @@ def find_footage(
     find: Callable[[Sequence[Question]], Mapping[Id, Footage | str]],
     *,
     verify: bool,
-) -> tuple[dict[Id, Footage], list[Lost]]:
+) -> tuple[dict[Id, Footage], list[MissingFootage]]:
     """Find the footage of the questions, and list the questions with missing footage.
 
     Args:
@@ -97,7 +97,9 @@ def find_footage(
                     del of_video[key]
     footage = {key: value for of_video in complete.values() for key, value in of_video.items()}
     return footage, [
-        Lost(video, next(iter(texts.values())), [*texts]) for video, texts in problems if texts
+        MissingFootage(video, next(iter(texts.values())), [*texts])
+        for video, texts in problems
+        if texts
     ]
 
 

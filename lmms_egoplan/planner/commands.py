@@ -221,8 +221,8 @@ def video(
         )
     if steps and ask_when_unsure:
         taken = [step for episode in episodes for step in episode.steps]
-        asked = sum(x.asked for x in taken)
-        helped = sum(x.executed.action == x.outcome.done for x in taken)
+        asked = sum(step.asked for step in taken)
+        helped = sum(step.executed.action == step.outcome.done for step in taken)
         typer.echo(
             f"Asked in {asked} of {steps} steps. With the answers: {helped} right "
             f"({helped / steps:.3f})"

@@ -17,7 +17,7 @@ from PIL import Image
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import Clip
 from lmms_egoplan.paths import module_yaml
-from lmms_egoplan.planner.planner import Outcome
+from lmms_egoplan.planner.planner import ActionOutcome
 
 _KITCHEN = module_yaml(__file__)
 ACTIONS: dict[str, dict[str, str]] = _KITCHEN["actions"]
@@ -122,26 +122,26 @@ class Kitchen:
         """Return all actions of the kitchen."""
         return list(ACTIONS)
 
-    def execute(self, action: str) -> Outcome:
+    def execute(self, action: str) -> ActionOutcome:
         """Move the action's element to its target state, frame by frame.
 
         If it is in this state, nothing changes.
         """
         if action not in ACTIONS:
-            return Outcome(changed=False, message="unknown action", clip=Clip())
+            return ActionOutcome(changed=False, message="unknown action", clip=Clip())
         element, to = ACTIONS[action].values()
         joints = self._joints[element]
         goal = self._states[to][element]
         start = self._data.qpos[joints].copy()
         if self._is_at(element, to):
-            return Outcome(changed=False, message="already done", clip=Clip())
+            return ActionOutcome(changed=False, message="already done", clip=Clip())
         frames = [self.observe()] if self._motion_frames else []
         for number in range(1, self._motion_frames + 1):
             self._move(joints, start + (goal - start) * number / self._motion_frames)
             frames.append(self.observe())
         self._move(joints, goal)
         self._settle()
-        return Outcome(changed=True, message="done", clip=Clip(frames, _FPS))
+        return ActionOutcome(changed=True, message="done", clip=Clip(frames, _FPS))
 
     def done(self) -> bool:
         """Return True if the goal is reached."""

@@ -22,7 +22,7 @@ from lmms_egoplan.media.sampling import evenly_spaced
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ActionOutcome:
     """The result of an action.
 
     Attributes:
@@ -60,7 +60,7 @@ class Environment(Protocol):
         None if any text is allowed.
         """
 
-    def execute(self, action: str) -> Outcome:
+    def execute(self, action: str) -> ActionOutcome:
         """Execute an action.
 
         Args:
@@ -144,7 +144,7 @@ class Step:
     view: Image.Image
     proposals: list[Proposal]
     executed: Proposal
-    outcome: Outcome
+    outcome: ActionOutcome
     model_seconds: float
     action_seconds: float
     asked: bool = False

@@ -57,9 +57,8 @@ def _nearest(
     texts: Sequence[str], actions: Sequence[str]
 ) -> dict[str, tuple[str | None, float | None]]:
     encoder = load_encoder()
-    text_vectors, action_vectors = (
-        encoder.encode(list(x), normalize_embeddings=True) for x in (texts, actions)
-    )
+    text_vectors = encoder.encode(list(texts), normalize_embeddings=True)
+    action_vectors = encoder.encode(list(actions), normalize_embeddings=True)
     nearest: dict[str, tuple[str | None, float | None]] = {}
     for text, similarities in zip(texts, (text_vectors @ action_vectors.T).tolist(), strict=True):
         similarity = max(similarities)

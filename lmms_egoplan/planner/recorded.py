@@ -21,7 +21,7 @@ from lmms_egoplan.construction.egoplan.questions import frames_before
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import resolve_inside
 from lmms_egoplan.media.frames import Clip, FrameError, frame_times, read_video_frames
-from lmms_egoplan.planner.planner import Episode, Outcome, Proposal
+from lmms_egoplan.planner.planner import ActionOutcome, Episode, Proposal
 
 # Tolerance for times, in seconds.
 _ROUNDING = 1e-6
@@ -97,7 +97,7 @@ class RecordedVideo:
         """
         return sorted(self._actions.values())
 
-    def execute(self, action: str) -> Outcome:
+    def execute(self, action: str) -> ActionOutcome:
         """Show the action that really happened next, up to the next view.
 
         The requested action has no effect.
@@ -115,7 +115,7 @@ class RecordedVideo:
         past = [self._clips[numbers] for numbers in clips]
         real_text = self._actions[normalised(real.text)]
         message = "as in the video" if action == real_text else f"in the video: {real_text}"
-        return Outcome(
+        return ActionOutcome(
             changed=True,
             message=message,
             clip=past[-1] if real.start <= view else Clip(),

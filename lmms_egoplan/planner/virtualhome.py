@@ -17,7 +17,7 @@ from pydantic import Field
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import Clip
-from lmms_egoplan.planner.planner import Outcome
+from lmms_egoplan.planner.planner import ActionOutcome
 from lmms_egoplan.validation import Checked, read_as
 
 # The actions on an object, by the property that allows them: words, and the script's action.
@@ -113,7 +113,7 @@ class VirtualHome:
         """Return the actions that are possible with the graph's objects."""
         return list(_scripts(self._graph()))
 
-    def execute(self, action: str) -> Outcome:
+    def execute(self, action: str) -> ActionOutcome:
         """Walk to the action's object and act on it.
 
         Compare the graph before and after to detect a change.
@@ -121,7 +121,7 @@ class VirtualHome:
         graph = self._graph()
         scripts = _scripts(graph)
         if action not in scripts:
-            return Outcome(changed=False, message=f"cannot {action} here", clip=Clip())
+            return ActionOutcome(changed=False, message=f"cannot {action} here", clip=Clip())
         before = self.observe()
         settings = {
             "recording": False,
@@ -136,7 +136,7 @@ class VirtualHome:
         message = "done" if changed else "nothing has changed"
         if not reply.get("success"):
             message = f"the simulator refused: {reply.get('message') or 'no reason reported'}"
-        return Outcome(
+        return ActionOutcome(
             changed=changed, message=message, clip=Clip([before, self.observe()] if changed else ())
         )
 

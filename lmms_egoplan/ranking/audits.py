@@ -132,13 +132,13 @@ def failed_audits(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """
     messages = []
     for task, metrics in results.items():
-        objection = inexact(metrics)
+        objection = ranking_flaw(metrics)
         if objection:
             messages.append(f"{task}: {objection}")
     return messages
 
 
-def inexact(metrics: Mapping[str, Any]) -> str | None:
+def ranking_flaw(metrics: Mapping[str, Any]) -> str | None:
     """Return a message if an audit's difference from full passes exceeds the tolerance."""
     difference = metrics.get("ranking_audit_difference,none")
     tolerance = metrics.get("ranking_tolerance,none")

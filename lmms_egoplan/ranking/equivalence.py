@@ -51,7 +51,7 @@ _PROBE_TEXTS = (
 _MODEL_ERRORS = (AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
 
-class Outcome(NamedTuple):
+class PathOutcome(NamedTuple):
     """Result of a path on one question.
 
     Attributes:
@@ -187,19 +187,19 @@ class PathChecker:
 
     def compare(
         self, path: str, question: EncodedQuestion, reference: Sequence[CandidateScore]
-    ) -> Outcome:
+    ) -> PathOutcome:
         """Score a question on a path and compare the result with the scores of full passes."""
         try:
             scores = getattr(self._passes, path)(question)
         except torch.OutOfMemoryError:
             raise
         except UnsupportedPathError as error:
-            return Outcome(math.inf, str(error))
+            return PathOutcome(math.inf, str(error))
         except _MODEL_ERRORS as error:
-            return Outcome(math.inf, f"{type(error).__name__}: {error}")
+            return PathOutcome(math.inf, f"{type(error).__name__}: {error}")
         loss_differences = differences(scores, reference)
         largest = math.inf if any(map(math.isnan, loss_differences)) else max(loss_differences)
-        return Outcome(largest, None, scores)
+        return PathOutcome(largest, None, scores)
 
     def is_near_tie(self, scores: Sequence[CandidateScore], margin: float) -> bool:
         """Return whether the best mean loss leads by less than `margin`, nats.
@@ -210,7 +210,7 @@ class PathChecker:
 
     def objection(
         self,
-        outcomes: Sequence[Outcome],
+        outcomes: Sequence[PathOutcome],
         question: EncodedQuestion,
         reference: Sequence[CandidateScore],
     ) -> str | None:

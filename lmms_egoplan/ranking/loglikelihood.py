@@ -130,7 +130,7 @@ class LoglikelihoodPair(tuple[float, bool]):
 class LoglikelihoodText(str):
     """A candidate's score as JSON text that also unpacks into ``(loss, is_greedy)``.
 
-    ``loss, is_greedy = LoglikelihoodText.of(Loglikelihood(0.5, 3, False))`` gives ``0.5, False``.
+    ``LoglikelihoodText.from_score(Loglikelihood(0.5, 3, False))`` unpacks into ``0.5, False``.
     """
 
     __slots__ = ()
@@ -143,7 +143,7 @@ class LoglikelihoodText(str):
         return self
 
     @classmethod
-    def of(cls, score: Loglikelihood) -> "LoglikelihoodText":
+    def from_score(cls, score: Loglikelihood) -> "LoglikelihoodText":
         """Write a score."""
         fields: dict[str, Any] = {
             "loss": score.loss,

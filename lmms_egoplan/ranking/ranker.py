@@ -13,7 +13,7 @@ from lmms_egoplan.ranking.chat_templates import uses_template
 from lmms_egoplan.ranking.decoder import DecoderPasses, UnsupportedPathError
 from lmms_egoplan.ranking.encoder_decoder import EncoderDecoderPasses, encoder_decoder_of
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder, takes_token_types
-from lmms_egoplan.ranking.equivalence import PADDINGS, Outcome, PathChecker
+from lmms_egoplan.ranking.equivalence import PADDINGS, PathChecker, PathOutcome
 from lmms_egoplan.ranking.kinds import Extent, KindFinder, extent, is_audited
 from lmms_egoplan.ranking.loglikelihood import PathUse
 from lmms_egoplan.ranking.precision import float32_logits, keep_fractions
@@ -49,7 +49,7 @@ class _Kind:
     path: str | None = None
     count: int = 0
     extents: Extent = (0, 0, 0, 0, 0)
-    outcomes: dict[str, list[Outcome]] = field(default_factory=dict)
+    outcomes: dict[str, list[PathOutcome]] = field(default_factory=dict)
 
 
 class CandidateRanker:

@@ -16,7 +16,13 @@ from PIL import Image
 from lmms_egoplan.judging.judgement import DEMO as DEMO_JUDGE
 from lmms_egoplan.report import document
 from lmms_egoplan.report.comparability import unequal
-from lmms_egoplan.report.comparisons import Part, compared, finding, parts_of, ranked
+from lmms_egoplan.report.comparisons import (
+    ComparableRuns,
+    comparable_parts,
+    compared,
+    finding,
+    ranked,
+)
 from lmms_egoplan.report.ledger import runs_and_ledger
 from lmms_egoplan.report.overlap import DEGREES, read_audits
 from lmms_egoplan.report.panels import tables_of
@@ -706,7 +712,7 @@ def _is_change(earlier: ScoredTask, later: ScoredTask) -> bool:
     """Return true if two tasks are comparable, and of two runs of one model."""
     if earlier.run is later.run or earlier.run.base_model != later.run.base_model:
         return False
-    if any(task.is_demo or task.inexact for task in (earlier, later)):
+    if any(task.is_demo or task.ranking_flaw for task in (earlier, later)):
         return False
     return not unequal(earlier, later)
 
@@ -775,12 +781,12 @@ class ReportedBenchmark(Protocol):
 
 def read_reports(
     runs: Sequence[Run], benchmarks: Iterable[ReportedBenchmark], inputs: Inputs = NO_INPUTS
-) -> Iterator[tuple[Part, BenchmarkReport[Any]]]:
-    """Make each benchmark's reports, one per part of comparable runs (`parts_of`).
+) -> Iterator[tuple[ComparableRuns, BenchmarkReport[Any]]]:
+    """Make each benchmark's reports, one per part of comparable runs (`comparable_parts`).
 
     Raises:
         LmmsEgoplanError: see `BenchmarkReport`.
     """
     for benchmark in benchmarks:
-        for part in parts_of(benchmark.name, runs):
+        for part in comparable_parts(benchmark.name, runs):
             yield part, benchmark.load_report()(part.runs, inputs)

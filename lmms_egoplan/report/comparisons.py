@@ -42,7 +42,7 @@ _Kind = tuple[str, str | None]
 
 
 @dataclass(frozen=True)
-class Part:
+class ComparableRuns:
     """Comparable runs of one benchmark.
 
     benchmark: the benchmark's name; prefix of its tasks and of its files in ``tasks/shared``.
@@ -156,7 +156,7 @@ class Part:
             )
 
 
-def parts_of(benchmark: str, runs: Sequence[Run]) -> list[Part]:
+def comparable_parts(benchmark: str, runs: Sequence[Run]) -> list[ComparableRuns]:
     """Split a benchmark's runs into comparable parts, the newest first.
 
     Without runs, the list is empty.
@@ -165,7 +165,7 @@ def parts_of(benchmark: str, runs: Sequence[Run]) -> list[Part]:
     version number, or if both versions are this package's.
 
     Args:
-        benchmark: see `Part`.
+        benchmark: see `ComparableRuns`.
     """
     benchmark_runs = [_tasks_of(benchmark, run) for run in runs]
     kinds: set[_Kind] = set()
@@ -192,7 +192,7 @@ def parts_of(benchmark: str, runs: Sequence[Run]) -> list[Part]:
     for number, (versions, chosen) in enumerate(zip(versions_of_parts, runs_of_parts, strict=True)):
         others = versions_of_parts[:number] + versions_of_parts[number + 1 :]
         parts.append(
-            Part(
+            ComparableRuns(
                 benchmark,
                 runs=tuple(chosen.values()),
                 versions=dict(sorted(versions.items())),
@@ -308,7 +308,7 @@ def compared(
         ValueError: a shared question has no cluster.
     """
     pairs = []
-    for first_run, second_run in combinations([run for run in runs if not run.inexact], 2):
+    for first_run, second_run in combinations([run for run in runs if not run.ranking_flaw], 2):
         evidence = weighed(first_run, second_run, measure, MARGIN)
         if evidence is not None:
             apart = _apart(first_run, second_run, of_tasks=of_tasks)
@@ -349,7 +349,7 @@ def compared(
     )
     notes = [
         *_notes(comparisons, unit),
-        *(f"Not compared: {run.name}, {run.inexact}." for run in runs if run.inexact),
+        *(f"Not compared: {run.name}, {run.ranking_flaw}." for run in runs if run.ranking_flaw),
     ]
     return replace(table_of_runs(key, title, columns, rows, notes), role="pairs")
 

@@ -415,7 +415,7 @@ def _table(table: Table) -> dict[str, Any]:
     return {
         **_fields(table, "key", "title", "role", "source", "notes"),
         "columns": [asdict(column) for column in table.columns],
-        "rows": [{"values": row.values, "own": row.is_own} for row in table.rows],
+        "rows": [{"values": row.values, "own": row.is_ours} for row in table.rows],
     }
 
 

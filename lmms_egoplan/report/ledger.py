@@ -269,7 +269,7 @@ def runs_and_ledger(
                     mean.value,
                     mean.value - float(score.value),
                 )
-                rows.append(Row((*cells, *(text or None for text in remarks)), is_own=True))
+                rows.append(Row((*cells, *(text or None for text in remarks)), is_ours=True))
     if not rows:
         return None
     columns = (

@@ -577,7 +577,10 @@ def _answer(
 
 
 def _rounded(numbers: Iterable[float | None]) -> list[float | None]:
-    return [None if x is None or not math.isfinite(x) else round(float(x), 6) for x in numbers]
+    return [
+        None if number is None or not math.isfinite(number) else round(float(number), 6)
+        for number in numbers
+    ]
 
 
 def _write_strips(

@@ -204,7 +204,7 @@ def published_with_runs(
                 f"{published.stem}: expected {published.label} and any of "
                 f"{', '.join(names)}, got {row}"
             )
-        own_rows.append(Row(_values(names, row), is_own=True, why=why))
+        own_rows.append(Row(_values(names, row), is_ours=True, why=why))
         rank = None if why else _rank(published, main, row)
         if rank:
             ranks[own_rows[-1]] = rank

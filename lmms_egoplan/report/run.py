@@ -214,11 +214,12 @@ def scoring_of(task: str, config: Any, metrics: Collection[str]) -> Scoring | No
         base_task(task) or ""
     )
     fitting = [scoring for scoring in scorings() if scoring.benchmark == benchmark]
-    return max(
-        fitting,
-        key=lambda x: (len(x.metrics.keys() & metrics), -len(x.metrics), -len(x.name)),
-        default=None,
-    )
+
+    def closeness(scoring: Scoring) -> tuple[int, int, int]:
+        num_shared = len(scoring.metrics.keys() & metrics)
+        return num_shared, -len(scoring.metrics), -len(scoring.name)
+
+    return max(fitting, key=closeness, default=None)
 
 
 @cache
@@ -276,7 +277,7 @@ def age(version: str | None) -> tuple[bool, list[int], bool, str]:
     base = base_version(version)
     return (
         version is not None,
-        [int(x) for x in re.findall(r"\d{1,9}", base or "")],
+        [int(digits) for digits in re.findall(r"\d{1,9}", base or "")],
         base == version,
         version or "",
     )

@@ -317,11 +317,11 @@ def _run(path: Path, content: dict[str, Any], files: dict[str, Path]) -> Run:
             continue  # A group of tasks.
         metrics = _metrics(entry)
         scoring = scoring_of(task, config, metrics)
-        is_own = scoring is not None and scoring.last in metrics
         version = logged_version(content, task)
-        (tasks if is_own else other_tasks)[task] = TaskRun(
-            task, metrics, config, None, version, scoring if is_own else None
-        )
+        if scoring is not None and scoring.last in metrics:
+            tasks[task] = TaskRun(task, metrics, config, None, version, scoring)
+        else:
+            other_tasks[task] = TaskRun(task, metrics, config, None, version, None)
     harness = "lmms-eval" if "lmms_eval_version" in content else "lm-eval"
     model = model_name(path, content)
     time = start_time(path, content)

@@ -280,7 +280,7 @@ class ScoredTask(ABC):
         return self.is_by_demo or self.is_scripted or RENDERED_SCENES in self.question_set
 
     @property
-    def inexact(self) -> str | None:
+    def ranking_flaw(self) -> str | None:
         """The reason why the answers are not exact; None if they are.
 
         Inexact answers are not ranked or compared.
@@ -295,7 +295,7 @@ class ScoredTask(ABC):
 
         A benchmark may prepend its own reasons, such as other data.
         """
-        reasons = [self.inexact] if self.inexact else []
+        reasons = [self.ranking_flaw] if self.ranking_flaw else []
         reasons += [] if self.is_official else [self.question_set]
         reasons += ["rated by the demo judge"] if self.is_by_demo else []
         reasons += ["scripted replies"] if self.is_scripted else []

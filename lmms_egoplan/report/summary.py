@@ -17,7 +17,7 @@ from rich.text import Text
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report import tables
 from lmms_egoplan.report.benchmark import BenchmarkReport, ReportedBenchmark, read_reports
-from lmms_egoplan.report.comparisons import Part
+from lmms_egoplan.report.comparisons import ComparableRuns
 from lmms_egoplan.report.document import DEMO_NOTE, Headline, Section
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.scores import in_percent
@@ -33,7 +33,7 @@ _LOOKS: dict[str, Any] = {
     "pad_edge": False,
     "collapse_padding": True,
 }
-Reports = Sequence[tuple[Part, BenchmarkReport[Any]]]
+Reports = Sequence[tuple[ComparableRuns, BenchmarkReport[Any]]]
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ def short_table(sections: Sequence[Section]) -> tables.Table | None:
         Column("coverage", "Coverage"),
     )
     table = tables.table_of_runs("card", "Scores with 95 % intervals", columns, rows, notes)
-    return replace(table, rows=tuple(replace(row, is_own=False) for row in table.rows), source="")
+    return replace(table, rows=tuple(replace(row, is_ours=False) for row in table.rows), source="")
 
 
 def number_table(sections: Sequence[Section]) -> tables.Table | None:
@@ -312,7 +312,7 @@ def model_card(
     rows = []
     for run, scores_of_run in run_scores.items():
         cells = [scores_of_run.get(key) for key in keys]
-        rows.append(tables.Row((run, *cells), is_own=True))
+        rows.append(tables.Row((run, *cells), is_ours=True))
     sources: dict[str, None] = {}
     for row in published:
         scores = {generated[key]: value for key, value in row.items() if key in generated and value}
@@ -426,7 +426,7 @@ def print_table(table: Table, console: Console) -> None:
 
 
 def _compact_tables(
-    part: Part, report: BenchmarkReport[Any], *, with_main: bool
+    part: ComparableRuns, report: BenchmarkReport[Any], *, with_main: bool
 ) -> tuple[Table, ...]:
     if not report.tasks:
         return ()

@@ -117,14 +117,14 @@ class Row:
 
     Attributes:
         values: one value per column; None for missing values, which are never printed as numbers.
-        is_own: true for reported runs, false for a paper's rows.
+        is_ours: true for reported runs, false for a paper's rows.
         why: reason why the row is not comparable with other rows; "" if it is. Rows that are not
             comparable are never marked best or second best, and are in a separate table
             (`Table.parted`).
     """
 
     values: tuple[Value, ...]
-    is_own: bool = False
+    is_ours: bool = False
     why: str = ""
 
 
@@ -155,7 +155,7 @@ class Table:
     @property
     def has_own(self) -> bool:
         """True if a row is of a run."""
-        return any(row.is_own for row in self.rows)
+        return any(row.is_ours for row in self.rows)
 
     def parted(self) -> "list[Table]":
         """Split off the rows that are not comparable into a second table, each with its reason."""
@@ -176,7 +176,7 @@ class Table:
         rows_with_reason = []
         for row in rows:
             values = [row.values[index] for index in filled]
-            rows_with_reason.append(Row((*values, row.why), is_own=row.is_own))
+            rows_with_reason.append(Row((*values, row.why), is_ours=row.is_ours))
         is_acronym = self.title[:2].isupper()
         title = self.title if is_acronym else self.title[0].lower() + self.title[1:]
         return Table(
@@ -247,7 +247,7 @@ def table_of_runs(
     table_rows = []
     for row in rows:
         values = tuple(row.get(column.key) for column in columns)
-        table_rows.append(Row(values, is_own=True))
+        table_rows.append(Row(values, is_ours=True))
     return Table(key, title, tuple(columns), tuple(table_rows), "the runs", tuple(notes))
 
 
@@ -274,12 +274,12 @@ def side_by_side(
     rows = []
     for heading, lines in blocks.items():
         if heading:
-            rows.append(Row((heading, *("" for _ in names)), is_own=True))
+            rows.append(Row((heading, *("" for _ in names)), is_ours=True))
         indent = "  " if heading else ""
         for label, cells in lines.items():
             if any(cells.values()) or not cells:
                 texts = [cells.get(name, "") for name in names]
-                rows.append(Row((indent + label, *texts), is_own=True))
+                rows.append(Row((indent + label, *texts), is_ours=True))
     return Table(key, title, tuple(columns), tuple(rows), notes=tuple(notes))
 
 
@@ -417,7 +417,7 @@ def csv_of(table: Table, *, with_own: bool = True) -> str:
     for row in table.rows:
         cells = [clean(value) if isinstance(value, str) else known(value) for value in row.values]
         if with_own:
-            cells.append(row.is_own)
+            cells.append(row.is_ours)
         rows.append(cells)
     return csv_text(rows)
 
@@ -485,7 +485,7 @@ def _cells(
         for position, (value, column) in enumerate(zip(row.values, table.columns, strict=True)):
             text = escape(show(value, column.decimals, column.key))
             cells.append(forms[marks.get((index, position))].format(text))
-        if row.is_own:
+        if row.is_ours:
             cells[0] = prefix + cells[0]
         yield cells
 

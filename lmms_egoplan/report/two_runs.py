@@ -139,7 +139,9 @@ def compare_tasks(
 def _objections(first: ScoredTask, second: ScoredTask) -> Iterator[str]:
     """Describe what excludes a comparison of two runs."""
     yield from (part.text for part in unequal(first, second))
-    yield from (f"{task.run.name}: {task.inexact}" for task in (first, second) if task.inexact)
+    yield from (
+        f"{task.run.name}: {task.ranking_flaw}" for task in (first, second) if task.ranking_flaw
+    )
 
 
 def _remarks(first: ScoredTask, second: ScoredTask, measure: str) -> Iterator[str]:

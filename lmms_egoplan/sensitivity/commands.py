@@ -64,7 +64,7 @@ def sensitivity(
     """
     known = find_backend("lmms-eval", backend)
     factors = [name.strip().replace("-", " ") for name in vary.split(",") if name.strip()]
-    chosen = conditions(benchmark, base, factors, ranks=known.is_own)
+    chosen = conditions(benchmark, base, factors, ranks=known.is_ours)
     out = folder or Path("runs", f"{short_name(model).replace('/', '-')}-{benchmark}-sensitivity")
     task = f"{benchmark}_val_generate" if benchmark == "egoplan" else f"{benchmark}_generate"
     plan = Plan(
@@ -81,7 +81,7 @@ def sensitivity(
         raise LmmsEgoplanError("\n".join(problems))
     for remark in coverage_remarks(plan):
         typer.echo(remark, err=True)
-    if not known.is_own:
+    if not known.is_ours:
         typer.echo(
             f"{backend}: no likelihoods, and some decoding settings may not be sent; use hf_vlm",
             err=True,

@@ -21,9 +21,9 @@ SUITE = "egocentric_planning_suite"
 @pytest.fixture(autouse=True)
 def unprepared(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
-    suite._absence.cache_clear()
+    suite._why_unprepared.cache_clear()
     yield
-    suite._absence.cache_clear()
+    suite._why_unprepared.cache_clear()
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 import pytest
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.media.footage import Footage, Lost, find_footage
+from lmms_egoplan.media.footage import Footage, MissingFootage, find_footage
 from media.files import damage_packet, write_epic_folder, write_numbered_video
 
 QUESTIONS = [
@@ -44,14 +44,14 @@ def footage_of(find, verify=False):
     )
 
 
-GONE = Lost("gone", "gone: no such video", ["d"])
+GONE = MissingFootage("gone", "gone: no such video", ["d"])
 
 
 def test_questions_have_their_footage_or_a_reason(paths):
     footage, lost = footage_of(find_in(paths, length=10))
     assert [*footage] == ["a", "b"]
     assert footage["a"] == Footage(paths["first"], "1", range(3, 6))
-    assert lost == [Lost("first", "c: too long", ["c"]), GONE]
+    assert lost == [MissingFootage("first", "c: too long", ["c"]), GONE]
 
 
 def test_an_os_error_affects_only_its_video(paths):
@@ -62,7 +62,7 @@ def test_an_os_error_affects_only_its_video(paths):
 
     footage, lost = footage_of(find)
     assert [*footage] == ["b"]
-    assert lost == [Lost("first", "not yours", ["a", "c"]), GONE]
+    assert lost == [MissingFootage("first", "not yours", ["a", "c"]), GONE]
 
 
 def test_verified_frames_are_all_decoded(paths):

@@ -8,7 +8,14 @@ from PIL import Image
 
 from lmms_egoplan.media.frames import Clip
 from lmms_egoplan.planner.episode_files import write_episode
-from lmms_egoplan.planner.planner import DONE, ENVIRONMENT_FAILED, Episode, Outcome, Proposal, Step
+from lmms_egoplan.planner.planner import (
+    DONE,
+    ENVIRONMENT_FAILED,
+    ActionOutcome,
+    Episode,
+    Proposal,
+    Step,
+)
 
 BEAMS = [
     Proposal("<b>open</b> the tap", -3.0, 3, None, 0.25),
@@ -20,8 +27,8 @@ BEAMS = [
 def episode():
     view, clip = Image.new("RGB", (321, 240)), Clip([Image.new("RGB", (321, 240), "red")] * 3)
     steps = [
-        Step(1, view, BEAMS, BEAMS[0], Outcome(False, "nothing happens", Clip()), 0.5, 0.1),
-        Step(2, view, BEAMS, BEAMS[1], Outcome(True, "it is open", clip), 0.5, 0.1),
+        Step(1, view, BEAMS, BEAMS[0], ActionOutcome(False, "nothing happens", Clip()), 0.5, 0.1),
+        Step(2, view, BEAMS, BEAMS[1], ActionOutcome(True, "it is open", clip), 0.5, 0.1),
     ]
     return Episode("drink <water>", "a kitchen", steps, DONE, None, view)
 

@@ -14,7 +14,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.generation import AnswerGenerator
 from lmms_egoplan.media.frames import Clip
 from lmms_egoplan.planner import planner as planning
-from lmms_egoplan.planner.planner import Outcome, Proposal, run_episode
+from lmms_egoplan.planner.planner import ActionOutcome, Proposal, run_episode
 from lmms_egoplan.planner.proposals import Proposer, ground
 from lmms_egoplan.ranking import CandidateRanker
 from planner.says import Says
@@ -43,13 +43,13 @@ class Lamps:
 
     def execute(self, action):
         if action not in self.actions():
-            return Outcome(False, f"no such action: {action}", Clip())
+            return ActionOutcome(False, f"no such action: {action}", Clip())
         number = int(action[-1]) if action != "wait" else None
         if number is None or self.on[number]:
-            return Outcome(False, "nothing happens", Clip())
+            return ActionOutcome(False, "nothing happens", Clip())
         before = self.observe()
         self.on[number] = True
-        return Outcome(True, "it is on", Clip([before, self.observe()], 8))
+        return ActionOutcome(True, "it is on", Clip([before, self.observe()], 8))
 
     def done(self):
         return all(self.on)

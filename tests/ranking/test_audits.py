@@ -40,7 +40,7 @@ def values(*uses):
     audit_rows = []
     for use in uses:
         texts = [
-            str(LoglikelihoodText.of(Loglikelihood(loss, 2, False, use=use)))
+            str(LoglikelihoodText.from_score(Loglikelihood(loss, 2, False, use=use)))
             for loss in (0.5, 1, 2, 3)
         ]
         question = metrics.score_ranking(DOC, texts)

@@ -35,17 +35,17 @@ SCORES = MEANS | SUMS
 
 @given(SCORES)
 def test_text_gives_the_score_back(score):
-    assert parse_loglikelihood(str(LoglikelihoodText.of(score))) == score
+    assert parse_loglikelihood(str(LoglikelihoodText.from_score(score))) == score
 
 
 @given(SCORES)
 def test_text_unpacks_like_a_pair(score):
-    loss, is_greedy = LoglikelihoodText.of(score)
+    loss, is_greedy = LoglikelihoodText.from_score(score)
     assert (loss, is_greedy) == (score.loss, score.is_greedy)
 
 
 def test_text_passes_the_evaluator_unchanged():
-    text = LoglikelihoodText.of(Loglikelihood(0.25, 4, True))
+    text = LoglikelihoodText.from_score(Loglikelihood(0.25, 4, True))
     assert unwrap_generation_output(text) == (text, None)
     assert isinstance(text.strip(), LoglikelihoodText)
 
@@ -85,7 +85,7 @@ def test_a_sum_without_a_token_count_has_no_mean():
 @given(st.floats(-1e6, 0), st.booleans(), st.none() | st.integers(1, 10_000))
 def test_a_sum_can_be_encoded_as_text(logprob, is_greedy, num_tokens):
     score = parse_loglikelihood(
-        LoglikelihoodText.of(Loglikelihood(None, num_tokens, is_greedy, logprob))
+        LoglikelihoodText.from_score(Loglikelihood(None, num_tokens, is_greedy, logprob))
     )
     assert score.logprob == pytest.approx(logprob)
     assert (score.num_tokens, score.is_greedy) == (num_tokens, is_greedy)
@@ -93,7 +93,9 @@ def test_a_sum_can_be_encoded_as_text(logprob, is_greedy, num_tokens):
 
 
 def test_a_sum_that_is_nan_can_be_encoded_as_text():
-    score = parse_loglikelihood(LoglikelihoodText.of(Loglikelihood(None, None, False, math.nan)))
+    score = parse_loglikelihood(
+        LoglikelihoodText.from_score(Loglikelihood(None, None, False, math.nan))
+    )
     assert math.isnan(score.logprob)
     assert score.loss is None
 

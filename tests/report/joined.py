@@ -24,7 +24,7 @@ def joined(section, key):
             rows.append(
                 Row(
                     tuple(values.get(column.key) for column in table.columns),
-                    row.is_own,
+                    row.is_ours,
                     values["why"],
                 )
             )
@@ -32,9 +32,11 @@ def joined(section, key):
 
 
 def rows_of(table):
-    """Return the rows by column key, with ``is_own``."""
+    """Return the rows by column key, with ``is_ours``."""
     keys = [column.key for column in table.columns]
-    return [dict(zip(keys, row.values, strict=True)) | {"is_own": row.is_own} for row in table.rows]
+    return [
+        dict(zip(keys, row.values, strict=True)) | {"is_ours": row.is_ours} for row in table.rows
+    ]
 
 
 def rows(section, key):
@@ -42,7 +44,7 @@ def rows(section, key):
 
 
 def run_rows(section, key):
-    return [row for row in rows(section, key) if row["is_own"]]
+    return [row for row in rows(section, key) if row["is_ours"]]
 
 
 def figure(section, key):

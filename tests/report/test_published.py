@@ -273,7 +273,7 @@ def test_without_runs_the_table_is_as_in_the_paper():
             head, *printed_rows = csv.reader(lines)
         published_table = table((), stem)
         assert [field.key for field in published_table.columns] == head, stem
-        assert not any(row.is_own for row in published_table.rows), stem
+        assert not any(row.is_ours for row in published_table.rows), stem
         texts = [
             [
                 show(value, field.decimals)
@@ -307,7 +307,7 @@ def test_own_rows_are_above_the_published_ones_best_first():
     assert len(scores) == 31
     names = column(combined, "model")
     assert names[:3] == ["best", "middling", "worst"]
-    assert {name for name, row in zip(names, combined.rows, strict=True) if row.is_own} == {
+    assert {name for name, row in zip(names, combined.rows, strict=True) if row.is_ours} == {
         "middling",
         "best",
         "worst",
@@ -384,9 +384,9 @@ def test_rows_without_the_main_score_come_last():
 def test_only_own_rows_fill_further_columns():
     combined = table([{"model": "mine", "acc": 30.0, "low": 29.0, "questions": 3298}])
     assert combined.columns[-2:] == EXTRA
-    filled = [row.values[-2:] for row in combined.rows if row.is_own]
+    filled = [row.values[-2:] for row in combined.rows if row.is_ours]
     assert filled == [(29.0, 3298)]
-    assert all(row.values[-2:] == (None, None) for row in combined.rows if not row.is_own)
+    assert all(row.values[-2:] == (None, None) for row in combined.rows if not row.is_ours)
 
 
 def test_tables_can_be_sorted_by_another_score():

@@ -148,7 +148,7 @@ def test_published_rows_do_not_change(small):
     assert small.counting.TABLE in keys & {*stems}
     for stem in keys & {*stems}:
         table = load(stem)
-        published_rows = [row for row in rows(small.section, stem) if not row["is_own"]]
+        published_rows = [row for row in rows(small.section, stem) if not row["is_ours"]]
         published = [[row[column] for column in table.columns] for row in table.rows]
         assert sorted(
             [row[column] for column in table.columns] for row in published_rows
@@ -156,6 +156,6 @@ def test_published_rows_do_not_change(small):
         keys_of_runs = {key for row in published_rows for key in row} - {
             *table.columns,
             *table.unprinted,
-            "is_own",
+            "is_ours",
         }
         assert all(row[key] is None for row in published_rows for key in keys_of_runs)

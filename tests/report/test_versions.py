@@ -16,7 +16,7 @@ from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
 from lmms_egoplan.benchmarks.egothink.report import EgoThinkReport
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
-from lmms_egoplan.report.comparisons import parts_of
+from lmms_egoplan.report.comparisons import comparable_parts
 from lmms_egoplan.report.page import build_report
 from lmms_egoplan.report.run import age, logged_version, package_versions, version_text
 from lmms_egoplan.report.runs import read_runs
@@ -68,7 +68,7 @@ def sections(tmp_path_factory):
         runs = read_runs([folder / "runs"]).runs
         names = {task.partition("_")[0] for task in tasks_of(0)}
         for benchmark in (benchmark for benchmark in BENCHMARKS if benchmark.name in names):
-            parts = parts_of(benchmark.name, runs)
+            parts = comparable_parts(benchmark.name, runs)
             reports = [benchmark.load_report()(part.runs) for part in parts]
             assert [part.label for part in parts] == ["version 8.0", "version 7.0"]
             for part, report in zip(parts, reports, strict=True):
@@ -82,7 +82,7 @@ def test_no_table_has_runs_of_two_versions(sections):
     for section in sections[0]:
         for table in section.tables:
             texts = [column.title for column in table.columns]
-            texts += [str(value) for row in table.rows if row.is_own for value in row.values]
+            texts += [str(value) for row in table.rows if row.is_ours for value in row.values]
             has_old, has_new = (
                 any(text.startswith(names) for text in texts) for names in (OLD, NEW)
             )
@@ -122,7 +122,7 @@ def test_every_table_with_runs_names_incomparable_versions_and_the_reason(sectio
         assert section.title.endswith(f", version {version}")
         assert all(text in section.remarks[0] for text in named)
         for table in section.tables:
-            has_own = any(row.is_own for row in table.rows)
+            has_own = any(row.is_ours for row in table.rows)
             has_reason = any(all(text in note for text in named) for note in table.notes)
             assert has_reason == table.title.endswith(f", version {version}") == has_own
 
@@ -168,16 +168,16 @@ def test_runs_of_one_version_are_one_part_without_remarks(tmp_path):
         task: float(package_versions()[task]) for task in ("egoplan_val", "egoplan_val_blind")
     }
     runs = runs_of(tmp_path, ("a", package), ("b", {"egoplan_val": str(package["egoplan_val"])}))
-    (part,) = parts_of("egoplan", runs)
+    (part,) = comparable_parts("egoplan", runs)
     assert part.runs == runs
     section = EgoPlanReport(runs).section()
     assert part.section(section) == section
-    assert parts_of("actplan", runs) == []
+    assert comparable_parts("actplan", runs) == []
 
 
 def test_versions_other_than_the_packages_are_reported(tmp_path):
     runs = runs_of(tmp_path, ("a", {"egoplan_val": 0.5}))
-    (part,) = parts_of("egoplan", runs)
+    (part,) = comparable_parts("egoplan", runs)
     section = part.section(EgoPlanReport(runs).section())
     assert section.key == "egoplan"
     assert section.remarks[0].startswith(
@@ -195,7 +195,7 @@ def test_only_the_changed_task_is_in_another_part(tmp_path, monkeypatch):
         ("a", {"egoplan_val": 1.0, "egoplan_val_generate": 1.0}),
         ("b", {"egoplan_val": 2.0, **tasks}),
     )
-    parts = parts_of("egoplan", runs)
+    parts = comparable_parts("egoplan", runs)
     assert kinds(parts) == [
         {
             ("b", "egoplan_val"),
@@ -216,7 +216,7 @@ def test_only_the_changed_task_is_in_another_part(tmp_path, monkeypatch):
 
 def test_an_old_run_of_one_task_is_separate_from_new_runs_of_other_tasks(tmp_path):
     runs = runs_of(tmp_path, ("a", {"egoplan_val": 7.0}), ("b", {"egoplan_val_blind": 8.0}))
-    assert kinds(parts_of("egoplan", runs)) == [
+    assert kinds(comparable_parts("egoplan", runs)) == [
         {("b", "egoplan_val_blind")},
         {("a", "egoplan_val")},
     ]
@@ -224,7 +224,7 @@ def test_an_old_run_of_one_task_is_separate_from_new_runs_of_other_tasks(tmp_pat
 
 def test_unknown_versions_are_separate_and_reported(tmp_path):
     runs = runs_of(tmp_path, ("a", {"egoplan_val": None}), ("b", {"egoplan_val": 1.0}))
-    of_version_1, unknown = parts_of("egoplan", runs)
+    of_version_1, unknown = comparable_parts("egoplan", runs)
     assert kinds([of_version_1, unknown]) == [{("b", "egoplan_val")}, {("a", "egoplan_val")}]
     section = unknown.section(EgoPlanReport(unknown.runs).section())
     assert section.title == "EgoPlan, version unknown"
@@ -236,7 +236,7 @@ def test_averages_never_mix_dimensions_of_two_versions(tmp_path):
     write_versions(
         path, (7.0, None), (8.0, [task for task in EGOTHINK_TASKS if "planning" in task])
     )
-    new, old = parts_of("egothink", read_runs([tmp_path]).runs)
+    new, old = comparable_parts("egothink", read_runs([tmp_path]).runs)
     assert (len(new.versions), len(old.versions)) == (2, 10)
     for part in (new, old):
         section = part.section(EgoThinkReport(part.runs).section())
@@ -254,7 +254,7 @@ def test_two_results_files_of_one_folder_are_two_runs(tmp_path):
             tmp_path, "lmms-eval", "org/m", {"actplan": actplan_answers(8, version / 10)}, time=time
         )
         write_versions(path, (version, None))
-    parts = parts_of("actplan", read_runs([tmp_path]).runs)
+    parts = comparable_parts("actplan", read_runs([tmp_path]).runs)
     assert [[run.time for run in part.runs] for part in parts] == [
         ["2026-03-01 04:00:00 UTC"],
         ["2026-01-01 04:00:00 UTC"],

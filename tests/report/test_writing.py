@@ -24,7 +24,7 @@ COLUMNS = (
 )
 ROWS = (
     Row(("Paper-7B", 26.71, 2.04, 3355)),
-    Row(("Own, 7B", 100 / 3, 1.96, None), is_own=True),
+    Row(("Own, 7B", 100 / 3, 1.96, None), is_ours=True),
     Row(('"Other"\nof two lines', 41.520000000000003, 3.0, 12)),
     Row(("Empty", None, None, None)),
 )

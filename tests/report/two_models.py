@@ -68,7 +68,7 @@ def accuracies() -> Table:
     own_rows = ((SHORT, "Qwen2-7B", 37.984, 39.01, 3), (LONG, "Qwen2-7B", 41.52, 43.25, 12))
     rows = (
         *(Row(values) for values in published),
-        *(Row(values, is_own=True) for values in own_rows),
+        *(Row(values, is_ours=True) for values in own_rows),
     )
     notes = ("Own rows are over 3,298 of 3,355 questions.",)
     return Table(
@@ -100,7 +100,7 @@ def scores() -> Table:
     tasks = ("egoplan_val", "egoplan_val_generate", "egoplan_val_narrated")
     ps = ((0.0, 1.0), (2e-7, 0.00004), (0.00006, 0.03125))
     rows = (
-        Row((name, task, *(40.0 for _ in numbers), *p), is_own=True)
+        Row((name, task, *(40.0 for _ in numbers), *p), is_ours=True)
         for name in (SHORT, LONG)
         for task, p in zip(tasks, ps, strict=True)
     )
@@ -118,7 +118,7 @@ def dimensions() -> Table:
             ["BLIP-2-6.7B", "InstructBLIP-7B", "LLaVA-13B-Llama2", "GPT-4V", "PandaGPT-7B"]
         )
     ]
-    own_row = Row((LONG, 55.0, None, *(float(30 + 5 * n) for n in range(10))), is_own=True)
+    own_row = Row((LONG, 55.0, None, *(float(30 + 5 * n) for n in range(10))), is_ours=True)
     return Table(
         "egothink_table3",
         "Twelve dimensions",

@@ -190,7 +190,7 @@ def test_stored_answers_are_judged_under_another_protocol(data, judge, tmp_path,
             graded.conditions["judges"],
             run.tasks[TASK].metrics["judge_failed"],
         )
-        assert (graded.inexact is not None) == (name == "lmms-eval-0.7.3")
+        assert (graded.ranking_flaw is not None) == (name == "lmms-eval-0.7.3")
         assert ("in the mean as -1: 1" in done.output) == (name == "lmms-eval-0.7.3")
     assert rows == {
         "paper": ("1.4", "gpt", 0),

@@ -15,7 +15,7 @@ from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.coverage import set_of
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version, resolve_inside
-from lmms_egoplan.media.footage import Footage, Lost, find_footage
+from lmms_egoplan.media.footage import Footage, MissingFootage, find_footage
 from lmms_egoplan.media.frames import FrameError, frame_times
 from lmms_egoplan.storage import compare_counts, fingerprint, records_digest, refusal, table
 
@@ -183,7 +183,7 @@ def record_footage(
     skip_missing: bool,
     verify: bool = False,
     seconds_after: float = 0,
-) -> tuple[dict[str, Footage], list[Lost]]:
+) -> tuple[dict[str, Footage], list[MissingFootage]]:
     """Find the footage of records by step id, and the steps that lack it.
 
     Raises:
@@ -209,7 +209,7 @@ def record_footage(
 
 def find_step_footage(
     cuts: Sequence[Cut | Record], videos: Path, *, verify: bool = False, seconds_after: float = 0
-) -> tuple[dict[str, Footage], list[Lost]]:
+) -> tuple[dict[str, Footage], list[MissingFootage]]:
     """Find the footage of steps by step id, and the steps that lack it; see `find_footage`.
 
     Args:

@@ -148,7 +148,9 @@ class JudgedStep(TextRecord):
     judge_reply_tokens: StrictInt | None = None
 
     @classmethod
-    def of(cls: type[Judged], prediction: Prediction, judged: Mapping[str, Judgement]) -> Judged:
+    def from_prediction(
+        cls: type[Judged], prediction: Prediction, judged: Mapping[str, Judgement]
+    ) -> Judged:
         """Make a record.
 
         Args:
@@ -206,7 +208,7 @@ class JudgedStep(TextRecord):
             title: Name of the task for the warning.
             ratings_name: Name of the ratings for the warning, in the plural.
         """
-        steps = [cls.of(*step) for step in zip(predictions, judged, strict=True)]
+        steps = [cls.from_prediction(*step) for step in zip(predictions, judged, strict=True)]
         unjudged: list[str] = []
         num_askable = 0
         for step in steps:

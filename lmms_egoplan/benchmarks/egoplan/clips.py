@@ -16,7 +16,7 @@ from typing import Literal
 
 from PIL import Image
 
-from lmms_egoplan.benchmarks.egoplan.records import Shown
+from lmms_egoplan.benchmarks.egoplan.records import VideoRecord
 from lmms_egoplan.benchmarks.egoplan.sources import Id, first_off_clock, frames_per_second
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version, resolve_inside
@@ -104,7 +104,7 @@ class Label:
     encoder: str = _ENCODER
 
     @classmethod
-    def from_record(cls, record: Shown, source: str) -> "Label":
+    def from_record(cls, record: VideoRecord, source: str) -> "Label":
         """Describe the clip of a record."""
         return cls(
             sample_id=record.sample_id,
@@ -151,7 +151,7 @@ class CutClips:
     failed: Mapping[Id, str]
 
 
-def find_clip(root: str | Path, record: Shown) -> ReadyClip | str:
+def find_clip(root: str | Path, record: VideoRecord) -> ReadyClip | str:
     """Find a question's clip.
 
     It is ``<sample_id>.mp4`` in `root`, or in the subfolder named after the record's video source.
@@ -166,7 +166,7 @@ def find_clip(root: str | Path, record: Shown) -> ReadyClip | str:
     return fit_clip(_find_file(root, record), record)
 
 
-def fit_clip(path: Path, record: Shown) -> ReadyClip | str:
+def fit_clip(path: Path, record: VideoRecord) -> ReadyClip | str:
     """Check how a file fits a question's progress. Returns and raises as `find_clip`."""
     times = frame_times(path)
     span = len(record.frames)
@@ -222,7 +222,7 @@ def _spacing_problem(times: Sequence[float]) -> str | None:
     )
 
 
-def _label_problem(label: Label, record: Shown, frames: int) -> str | None:
+def _label_problem(label: Label, record: VideoRecord, frames: int) -> str | None:
     expected = Label.from_record(record, label.source)
     for name in ("sample_id", "video_source", "video_id", "first_frame", "observation_frame"):
         expected_value = getattr(expected, name)
@@ -252,7 +252,7 @@ def read_label(path: Path) -> Label | None:
         raise FrameError(f"{path}: damaged label: {error}; cut the clip again") from error
 
 
-def _find_file(root: str | Path, record: Shown) -> Path:
+def _find_file(root: str | Path, record: VideoRecord) -> Path:
     names = [f"{record.sample_id}{suffix}" for suffix in _SUFFIXES]
     paths = [resolve_inside(root, name) for name in names]
     paths += [resolve_inside(root, record.video_source, name) for name in names]
@@ -270,7 +270,7 @@ def _find_file(root: str | Path, record: Shown) -> Path:
 
 def cut_clips(
     annotations: str | Path,
-    records: Sequence[Shown],
+    records: Sequence[VideoRecord],
     footage: Mapping[Id, Footage],
     out: Path,
     *,

@@ -26,7 +26,12 @@ from lmms_egoplan.benchmarks.egoplan.statistics import COUNTS, TABLE_2, statisti
 from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.coverage import set_of
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.media.footage import Footage, Lost, find_footage, warn_of_lost
+from lmms_egoplan.media.footage import (
+    Footage,
+    MissingFootage,
+    find_footage,
+    warn_of_missing_footage,
+)
 from lmms_egoplan.media.frames import FrameError
 from lmms_egoplan.storage import (
     PreparedData,
@@ -124,7 +129,7 @@ class FootageIndex:
     """
 
     footage: dict[Id, Footage]
-    lost: list[Lost]
+    lost: list[MissingFootage]
     message: str
     warnings: list[str]
     is_verified: bool
@@ -230,7 +235,7 @@ def check_media(
             has all frames.
     """
     media = find_media("annotations", questions, Media(roots, skip_missing=skip_missing))
-    warn_of_lost(media.lost)
+    warn_of_missing_footage(media.lost)
     return {sample_id: footage.path for sample_id, footage in media.footage.items()}
 
 
@@ -352,7 +357,7 @@ def _check_folders(questions: Sequence[Question], media: Media) -> None:
             raise LmmsEgoplanError(f"{_OPTIONS[source]} {root}: no such folder {download}")
 
 
-def _missing_message(lost: Sequence[Lost], num_records: int, media: Media) -> str:
+def _missing_message(lost: Sequence[MissingFootage], num_records: int, media: Media) -> str:
     """Describe the questions without footage, and the reason for each file."""
     per_source = Counter[str]()
     for (source, _), _, sample_ids in lost:
@@ -470,7 +475,7 @@ def _have_action_times(rows: Sequence[Mapping[str, Any]], footage: Mapping[Id, F
     return True
 
 
-def _missing_video(lost: Lost) -> dict[str, Any]:
+def _missing_video(lost: MissingFootage) -> dict[str, Any]:
     (source, video), reason, sample_ids = lost
     return {
         "video_source": source,

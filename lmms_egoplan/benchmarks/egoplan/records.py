@@ -101,7 +101,7 @@ class PastAction(Checked):
         return frame if start is None else _frame(frame, start, "its start ")
 
 
-class Shown(Checked):
+class VideoRecord(Checked):
     """The fields of every kind of record: the goal, the question and the video shown.
 
     Attributes:
@@ -147,7 +147,7 @@ class Shown(Checked):
         return range(self.first_frame, self.current_observation_frame + 1)
 
 
-class Question(Shown):
+class Question(VideoRecord):
     """A question of either benchmark.
 
     Attributes:
@@ -325,7 +325,7 @@ def read_bench2_annotations(source: str | Path) -> list[Bench2Record]:
     return read_records(Bench2Record, path, "EgoPlan_Bench2", hint, is_private=False)
 
 
-AnyRecord = TypeVar("AnyRecord", bound=Shown)
+AnyRecord = TypeVar("AnyRecord", bound=VideoRecord)
 
 
 def read_records(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lmms_egoplan.benchmarks.egoplan.records import EPIC_KITCHENS, FIRST_FRAME, Shown
+from lmms_egoplan.benchmarks.egoplan.records import EPIC_KITCHENS, FIRST_FRAME, VideoRecord
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version, resolve_inside
 from lmms_egoplan.jsonl import read_csv
@@ -211,7 +211,7 @@ class NeededFrames:
         return self.num_frames / frames_per_second(self.source, self.video_id)
 
 
-def needed_frames(records: Iterable[Shown]) -> list[NeededFrames]:
+def needed_frames(records: Iterable[VideoRecord]) -> list[NeededFrames]:
     """Return the frames of each video that any task may read, ordered by source and id.
 
     >>> from types import SimpleNamespace
@@ -243,7 +243,7 @@ def _merged(spans: Iterable[range]) -> list[tuple[int, int]]:
 
 def find_video(
     root: str | Path,
-    records: Sequence[Shown],
+    records: Sequence[VideoRecord],
     videos: Mapping[str, VideoInfo] | None = None,
     warn: Warn | None = None,
 ) -> dict[Id, Footage | str]:

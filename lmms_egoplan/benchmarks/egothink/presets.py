@@ -27,7 +27,7 @@ class Preset:
             ``decoding`` (generation arguments) are by dimension. ``parser`` is the text after which
             the answer begins, "" for none. ``judge_prompt`` is a name in `PROTOCOLS`. ``system`` is
             optional.
-        unknown: Fields that the source does not state. They have the values of ``stand_in``.
+        unknown: Fields that the source does not state. They have the values of ``fallback``.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Preset:
 
 def _read_presets() -> dict[str, Preset]:
     entries = module_yaml(__file__)
-    fallback = entries.pop("stand_in")
+    fallback = entries.pop("fallback")
     presets: dict[str, Preset] = {}
     for name, entry in entries.items():
         unknown = tuple(field for field in fallback if field not in entry)

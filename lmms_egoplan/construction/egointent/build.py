@@ -78,7 +78,7 @@ def build(
     steps = [step for step in steps if step.step_id in candidates]
     uids = {step.video_id for step in steps}
     place_by_video, without_place = find_places(
-        [x for x in present if x.video_uid in uids], narrated, videos, settings
+        [video for video in present if video.video_uid in uids], narrated, videos, settings
     )
     settings.asking.finish_estimate()
     rejections += [*without_candidates, *without_support, *without_place]

@@ -7,7 +7,11 @@ import typer
 
 from lmms_egoplan.construction.egointent.build import build as build_from_narrations
 from lmms_egoplan.construction.egointent.build import rejections_path, write
-from lmms_egoplan.construction.egointent.goalstep import absence, build_records, write_records
+from lmms_egoplan.construction.egointent.goalstep import (
+    build_records,
+    describe_missing,
+    write_records,
+)
 from lmms_egoplan.judging.asking import (
     EstimateOnly,
     Llm,
@@ -99,7 +103,7 @@ def build(
             f"Rejected: {reasons or 'none'}"
         )
         if built.absent:
-            typer.echo(f"Videos {absence(built.absent, built.num_videos)}")
+            typer.echo(f"Videos {describe_missing(built.absent, built.num_videos)}")
         return
     if before_end is not None:
         raise typer.BadParameter(

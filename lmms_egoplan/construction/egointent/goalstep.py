@@ -201,12 +201,11 @@ def absent_videos(loaded: Sequence[Video], folder: Path) -> list[str]:
         subfolders = f" ({below} in subfolders, which are not searched)" if below else ""
         example = min(present, key=lambda path: path.parent != folder)
         summary = f"{len(present)}{subfolders}, for example {example.relative_to(folder)}."
-    raise LmmsEgoplanError(
-        f"--videos {folder}: {absence(absent, len(loaded))}\nVideos in the folder: {summary}"
-    )
+    missing = describe_missing(absent, len(loaded))
+    raise LmmsEgoplanError(f"--videos {folder}: {missing}\nVideos in the folder: {summary}")
 
 
-def absence(absent: Sequence[str], total: int) -> str:
+def describe_missing(absent: Sequence[str], total: int) -> str:
     """Explain how many of the `total` videos are missing.
 
     Give an example of a file name, and say what grouped videos are.

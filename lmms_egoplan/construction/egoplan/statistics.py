@@ -24,7 +24,11 @@ def built_statistics(questions: Sequence[Question]) -> Statistics:
         for action in question.goal.actions
     }
     return statistics(
-        ((x.goal.text, x.choices, x.goal.video.scene) for x in questions), parts.__getitem__
+        (
+            (question.goal.text, question.choices, question.goal.video.scene)
+            for question in questions
+        ),
+        parts.__getitem__,
     )
 
 
@@ -41,7 +45,8 @@ def counts(questions: Sequence[Question]) -> dict[str, int]:
             for question in questions
         ),
         "concurrent": sum(
-            not item.concurrent.isdisjoint(map(normalised, item.choices)) for item in questions
+            not question.concurrent.isdisjoint(map(normalised, question.choices))
+            for question in questions
         ),
         "copies": sum(moments[question.moment] > 1 for question in questions),
         "listing-goals": sum(goal.lists_actions() for goal in goals),

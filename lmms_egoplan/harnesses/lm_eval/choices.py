@@ -43,7 +43,7 @@ class _OnFrames(PreparedTask):
         """Return the questions that the task's shortcut asks."""
         return asked_questions(rows, (self.config.metadata or {}).get("shortcut"))
 
-    def settled(self, metadata: dict[str, Any]) -> dict[str, Any]:
+    def resolve_metadata(self, metadata: dict[str, Any]) -> dict[str, Any]:
         """Remove the number of frames if a rate is set.
 
         Raises:
@@ -109,7 +109,7 @@ class PresetLetters(Letters):
         *("size", "needs_actions", "observation"),
     )
 
-    def settled(self, metadata: dict[str, Any]) -> dict[str, Any]:
+    def resolve_metadata(self, metadata: dict[str, Any]) -> dict[str, Any]:
         """Refuse ``--metadata`` that changes the pipeline.
 
         Raises:

@@ -79,7 +79,7 @@ class PreparedTask(ConfigurableTask):
             LmmsEgoplanError: A setting is missing or invalid.
         """
         split = self.config.test_split
-        metadata = self.config.metadata = self.settled(self.config.metadata or {})
+        metadata = self.config.metadata = self.resolve_metadata(self.config.metadata or {})
         settings, counts = self.shown_names(metadata)
         names = (*settings, *counts)
         missing = [name for name in names if name not in metadata]
@@ -116,7 +116,7 @@ class PreparedTask(ConfigurableTask):
         """Return the names of the settings and counts in the metadata that affect requests."""
         return self.SETTINGS, self.COUNTS
 
-    def settled(self, metadata: dict[str, Any]) -> dict[str, Any]:
+    def resolve_metadata(self, metadata: dict[str, Any]) -> dict[str, Any]:
         """Return the task's metadata after resolving entries that depend on the model.
 
         The results contain it.
@@ -271,7 +271,7 @@ class RankedTask(PreparedTask):
             use = getattr(response, "use", None)
             logprob, is_greedy = response
             likelihood = Loglikelihood(None, num_tokens, is_greedy, logprob, use)
-            instance.filtered_resps["none"] = LoglikelihoodText.of(likelihood)
+            instance.filtered_resps["none"] = LoglikelihoodText.from_score(likelihood)
         return None
 
 
@@ -346,7 +346,7 @@ class Answered(NamedTuple):
     truncated: bool | None = None
 
     @classmethod
-    def of(cls, instance: Instance) -> "Answered":
+    def from_instance(cls, instance: Instance) -> "Answered":
         """Strip an answer as lmms-eval does. An API's answer without text becomes empty."""
         response = instance.resps[0]
         return cls(
@@ -381,7 +381,7 @@ class TogetherScoredTask(PreparedTask):
             ]
         if not self._scores:
             return super().apply_filters()
-        answers = [Answered.of(instance) for instance in self.instances]
+        answers = [Answered.from_instance(instance) for instance in self.instances]
         without_text = sum(instance.resps[0] is None for instance in self.instances)
         if without_text:
             logger.warning(

@@ -27,7 +27,7 @@ class LoadedModel(NamedTuple):
 _loaded: LoadedModel | None = None
 
 
-def remember(model: LoadedModel) -> None:
+def set_loaded_model(model: LoadedModel) -> None:
     """Record the model that this process loaded last."""
     global _loaded
     _loaded = model

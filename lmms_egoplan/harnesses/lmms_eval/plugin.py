@@ -210,9 +210,11 @@ def _ask_subsets() -> None:
             )
 
     def create_iterator(numbered: Iterable[Any], *args: Any, **kwargs: Any) -> Iterator[Any]:
-        return create(
-            (x for x in numbered if isinstance(x, int) or x[1].get(COLUMN, True)), *args, **kwargs
+        # lmms-eval passes either numbers of documents or pairs of a number and a document.
+        chosen = (
+            entry for entry in numbered if isinstance(entry, int) or entry[1].get(COLUMN, True)
         )
+        return create(chosen, *args, **kwargs)
 
     ConfigurableTask.download = download_and_mark
     utils.create_iterator = vars(sys.modules.get("lmms_eval.evaluator", utils))[

@@ -201,7 +201,7 @@ class RankingBackend(lmms):
                 likelihood = Loglikelihood(
                     score.nll, score.num_tokens, score.is_greedy, use=score.use
                 )
-                yield index, GenerationResult(LoglikelihoodText.of(likelihood))
+                yield index, GenerationResult(LoglikelihoodText.from_score(likelihood))
 
     def _load(self, request: Instance) -> Question:
         """Return the chat messages of a request's question, and its ID. Thread-safe."""

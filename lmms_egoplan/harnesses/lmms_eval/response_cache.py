@@ -41,7 +41,7 @@ class CachedBackend(Protocol):
 _backend: weakref.ref[Any] | None = None
 
 
-def bind(backend: CachedBackend) -> None:
+def bind_next_cache(backend: CachedBackend) -> None:
     """Bind the next response cache to this backend, which was loaded last."""
     global _backend
     _backend = weakref.ref(backend)

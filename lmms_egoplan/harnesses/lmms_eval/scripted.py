@@ -50,7 +50,7 @@ class Scripted(lmms):
             score = Loglikelihood(
                 _CHOSEN if is_reply else _OTHER, len(request.args[1].split()), is_reply
             )
-            results.append(GenerationResult(LoglikelihoodText.of(score)))
+            results.append(GenerationResult(LoglikelihoodText.from_score(score)))
         return results
 
     def generate_until_multi_round(self, _requests: list[Instance]) -> list[str]:

@@ -15,7 +15,7 @@ from annotated_types import MinLen
 from pydantic import AfterValidator, ValidationInfo
 
 from lmms_egoplan.benchmarks.egoplan import file_kinds
-from lmms_egoplan.benchmarks.egoplan.records import VIDEO_URLS, SampleId, Shown, read_records
+from lmms_egoplan.benchmarks.egoplan.records import VIDEO_URLS, SampleId, VideoRecord, read_records
 from lmms_egoplan.benchmarks.egoplan.sources import Id, find_video
 from lmms_egoplan.benchmarks.egoplan.visuals import EGOPLAN
 from lmms_egoplan.construction.egoplan.questions import RECOGNITION_QUESTION, recognition_answer
@@ -25,7 +25,7 @@ from lmms_egoplan.media.frames import DamagedFrameError
 from lmms_egoplan.training.samples import Sample
 from lmms_egoplan.validation import Text, problem, quoted, refuse
 
-video_of: Callable[[Shown], tuple[str, str]] = attrgetter("video_source", "video_id")
+video_of: Callable[[VideoRecord], tuple[str, str]] = attrgetter("video_source", "video_id")
 """Identify a record's video by its source and its id there."""
 
 
@@ -36,7 +36,7 @@ def _other_than_answer(negative: str, info: ValidationInfo) -> str:
     return negative
 
 
-class RecognitionRecord(Shown):
+class RecognitionRecord(VideoRecord):
     """A question about the visual input, with its answer.
 
     In action recognition: the past actions (sec. 5.1).

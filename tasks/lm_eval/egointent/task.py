@@ -50,7 +50,7 @@ class Steps(JudgedTask):
     OTHERWISE = OTHERWISE
     PROTOCOL = RELEASE
 
-    def settled(self, metadata: dict[str, Any]) -> dict[str, Any]:
+    def resolve_metadata(self, metadata: dict[str, Any]) -> dict[str, Any]:
         if (media := metadata.get("media", _MEDIA[0])) not in _MEDIA:
             raise LmmsEgoplanError(
                 f"{self.config.task}: --metadata media={media}: one of {', '.join(_MEDIA)}"

@@ -59,7 +59,7 @@ class General(SystemPromptTask, JudgedTask):
     def _dimension(self) -> str:
         return self.config.test_split.removesuffix("_marked")
 
-    def settled(self, metadata: dict[str, Any]) -> dict[str, Any]:
+    def resolve_metadata(self, metadata: dict[str, Any]) -> dict[str, Any]:
         """Check the judge's protocol, and replace the rule for prompts by the name of the prompts
         that it selects.
 

@@ -419,7 +419,9 @@ def test_only_the_leakage_split_shows_frames_after_the_cut(folder):
             == after
         )
         assert row["num_frames"] == len(numbers)
-    values = score_step(rows[0], [GradedStep.of(assumed_predictions(rows)[0], {}).to_text()])
+    values = score_step(
+        rows[0], [GradedStep.from_prediction(assumed_predictions(rows)[0], {}).to_text()]
+    )
     assert values["question_set"] == {"name": "steps with frames after the cut"}
 
 

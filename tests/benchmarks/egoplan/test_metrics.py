@@ -63,7 +63,7 @@ def make_doc(gold="B", **changes):
 
 def encode(losses, tokens=(1, 3, 9, 2)):
     return [
-        str(LoglikelihoodText.of(Loglikelihood(loss, number, False)))
+        str(LoglikelihoodText.from_score(Loglikelihood(loss, number, False)))
         for loss, number in zip(losses, tokens, strict=True)
     ]
 
@@ -139,7 +139,7 @@ def test_sums_without_counts_give_no_accuracy_by_the_papers_score(counts):
     Here, the sum prefers A, the sum per byte C, and the sum per letter B.
     """
     responses = [
-        str(LoglikelihoodText.of(Loglikelihood(None, count, False, logprob)))
+        str(LoglikelihoodText.from_score(Loglikelihood(None, count, False, logprob)))
         for logprob, count in zip((-2.0, -3.0, -3.5, -2.9), counts, strict=True)
     ]
     for gold in "ABCD":
@@ -161,7 +161,7 @@ def test_question_with_a_sum_that_is_not_finite_is_not_scored(logprob):
     sums = (-2.0, -3.0, logprob, -2.9)
     values = metrics.score_ranking(
         make_doc(),
-        [LoglikelihoodText.of(Loglikelihood(None, None, False, total)) for total in sums],
+        [LoglikelihoodText.from_score(Loglikelihood(None, None, False, total)) for total in sums],
     )
     assert not [name for name in values if name.startswith("acc")]
     assert values["predictions"]["choices"][2]["logprob"] is None

@@ -106,7 +106,9 @@ def test_no_task_shows_a_frame_after_the_observation(made, tmp_path, monkeypatch
     from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel
 
     monkeypatch.setattr(loaded_checkpoint, "_loaded", None)
-    loaded_checkpoint.remember(LoadedModel("hf_vlm", "x", takes_video=True, has_system_turn=True))
+    loaded_checkpoint.set_loaded_model(
+        LoadedModel("hf_vlm", "x", takes_video=True, has_system_turn=True)
+    )
     wrong, kinds = after_the_observation("egoplan", made["egoplan"])
     assert (wrong, kinds) == ([], {"Image", "Clip", "MediaMarker", "str"})
     wrong, kinds = after_the_observation("egoplan_bench2", made["egoplan_bench2"])

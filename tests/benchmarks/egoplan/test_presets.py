@@ -422,7 +422,7 @@ def test_unknown_fields_are_named(benchmark, name):
     }
     use = PathUse("full", "image")
     responses = [
-        LoglikelihoodText.of(Loglikelihood(loss, 3, is_greedy=False, use=use))
+        LoglikelihoodText.from_score(Loglikelihood(loss, 3, is_greedy=False, use=use))
         for loss in (1.0, 2.0, 3.0, 4.0)
     ]
     responses = responses if preset.parser == LIKELIHOOD else ["A"]

@@ -181,7 +181,7 @@ DOC = {
 
 
 def response(loss, use):
-    return LoglikelihoodText.of(Loglikelihood(loss, 3, is_greedy=False, use=use))
+    return LoglikelihoodText.from_score(Loglikelihood(loss, 3, is_greedy=False, use=use))
 
 
 RESPONSES = [response(loss, PathUse("full", "image")) for loss in (2.0, 1.0, 3.0, 2.5)]

@@ -115,7 +115,9 @@ class Scripted(lmms):
             loss = QUESTIONS[doc["sample_id"]][0][CHOICES.index(choice)]
             score = Loglikelihood(loss, len(choice.split()), False)
             answers.append(
-                (loss, False) if self.stock else GenerationResult(LoglikelihoodText.of(score))
+                (loss, False)
+                if self.stock
+                else GenerationResult(LoglikelihoodText.from_score(score))
             )
         return answers
 
@@ -318,7 +320,9 @@ def test_marks_need_a_backend_that_shows_them(monkeypatch):
         LmmsEgoplanError, match=r"clip_marks: .*--model hf_vlm, vllm_ranker, llava, or a task"
     ):
         task.doc_to_visual(task.eval_docs[0])
-    loaded_checkpoint.remember(LoadedModel("hf_vlm", "x", takes_video=True, has_system_turn=True))
+    loaded_checkpoint.set_loaded_model(
+        LoadedModel("hf_vlm", "x", takes_video=True, has_system_turn=True)
+    )
     parts = task.doc_to_visual(task.eval_docs[0])
     assert [
         part if isinstance(part, str) else len(part) if isinstance(part, list) else None

@@ -14,9 +14,11 @@ from lmms_egoplan.harnesses.lm_eval.task import Answered
 @pytest.mark.parametrize("truncated", [True, False, None])
 def test_an_empty_answer_keeps_what_it_records(text, media, truncated):
     stored = pickle.loads(pickle.dumps(clean_answer(ShownAnswer(text, media, truncated=truncated))))
-    answered = Answered.of(SimpleNamespace(doc={}, resps=[stored]))
+    answered = Answered.from_instance(SimpleNamespace(doc={}, resps=[stored]))
     assert (answered.media, answered.truncated) == (media, truncated)
 
 
 def test_a_reply_without_text_is_an_empty_answer_to_images():
-    assert Answered.of(SimpleNamespace(doc={}, resps=[None])) == Answered({}, "", IMAGES, None)
+    assert Answered.from_instance(SimpleNamespace(doc={}, resps=[None])) == Answered(
+        {}, "", IMAGES, None
+    )

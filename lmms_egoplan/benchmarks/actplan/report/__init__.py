@@ -596,7 +596,7 @@ def _table7(people: Sequence[marks.Labelled], ablation: Sequence[Planned]) -> Ta
         name = f"{run.run.name}, w/o image" if run.is_text_only else f"{run.name}, w image"
         row: dict[str, Any] = {"model": name, "apart": run.objections}
         for setting in SETTINGS:
-            row[f"{setting}_avg_len"] = run.of("setting", setting, "plan_length").value
+            row[f"{setting}_avg_len"] = run.group_mean("setting", setting, "plan_length").value
         row |= _norms_by_setting(run)
         row |= _verdicts_by_setting(run)
         rows.append(row | run.shares(run.means["plan_length"]))
@@ -764,7 +764,7 @@ def _by_setting_table(planned: Sequence[Planned]) -> Table:
     rows: list[dict[str, Value]] = []
     for measure in BY_SETTING:
         for run in planned:
-            means = {setting: run.of("setting", setting, measure) for setting in SETTINGS}
+            means = {setting: run.group_mean("setting", setting, measure) for setting in SETTINGS}
             if all(mean.value is None for mean in means.values()):
                 continue
             means["difference"] = _difference(run, means, measure)
@@ -839,15 +839,15 @@ def _group_rows(planned: Sequence[Planned], by: str) -> list[dict[str, Value]]:
         for run in planned:
             if group not in run.groups[by]:
                 continue
-            norm = run.of(by, group, "lcs_norm")
-            correct = run.of(by, group, "bleurt_correct")
+            norm = run.group_mean(by, group, "lcs_norm")
+            correct = run.group_mean(by, group, "bleurt_correct")
             row: dict[str, Value] = {
                 "group": group,
                 "model": run.name,
                 "plans": norm.questions,
                 "verdicts": None if correct.value is None else correct.questions,
-                "lcs": run.of(by, group, "lcs").value,
-                "lcs_norm_parsed": run.of(by, group, "lcs_norm_parsed").value,
+                "lcs": run.group_mean(by, group, "lcs").value,
+                "lcs_norm_parsed": run.group_mean(by, group, "lcs_norm_parsed").value,
             }
             row |= norm.cells("lcs_norm")
             row |= correct.cells("bleurt_correct", "correct_", scale=100)
@@ -888,11 +888,11 @@ def _series_by_group(
     """
     groups = []
     for group in GROUPS[by]:
-        if any(run.of(by, group, measure).value is not None for run in planned):
+        if any(run.group_mean(by, group, measure).value is not None for run in planned):
             groups.append(group)
     series = {}
     for run in planned:
-        means = [run.of(by, group, measure) for group in groups]
+        means = [run.group_mean(by, group, measure) for group in groups]
         if any(mean.value is not None for mean in means):
             series[run.name] = means
     return groups, series
@@ -902,7 +902,7 @@ def _norms_by_setting(run: Planned) -> dict[str, Value]:
     """Return the normalised LCS by column."""
     cells: dict[str, Value] = {}
     for setting in SETTINGS:
-        cells[f"norm_lcs_{setting}"] = run.of("setting", setting, "lcs_norm").value
+        cells[f"norm_lcs_{setting}"] = run.group_mean("setting", setting, "lcs_norm").value
     return cells
 
 
@@ -910,7 +910,7 @@ def _verdicts_by_setting(run: Planned) -> dict[str, Value]:
     """Return the share of plans that the classifier calls correct, in per cent, by column."""
     cells: dict[str, Value] = {}
     for setting in SETTINGS:
-        mean = run.of("setting", setting, "bleurt_correct")
+        mean = run.group_mean("setting", setting, "bleurt_correct")
         cells[f"{setting}_classified"] = in_percent(mean.value)
     return cells
 

@@ -182,7 +182,7 @@ class Planned(ScoredTask):
         """Return a breakdown of the harness: its values by group."""
         return self.task_run.metrics.get(f"{prefix}_{by}") or {}
 
-    def of(self, by: str, group: str, measure: str) -> Mean:
+    def group_mean(self, by: str, group: str, measure: str) -> Mean:
         """Return the mean of a measure in a group."""
         return self.groups[by].get(group, {}).get(measure, Mean())
 

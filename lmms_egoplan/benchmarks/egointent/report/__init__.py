@@ -18,7 +18,7 @@ from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, GOALSTEP_STE
 from lmms_egoplan.benchmarks.egointent.report.answers import (
     OFFICIAL,
     SCORES,
-    Graded,
+    EgoIntentTask,
     fields_of,
     judged_samples,
     overall_of,
@@ -94,7 +94,7 @@ _PUBLISHED_COLUMNS = (
 )
 
 
-class EgoIntentReport(BenchmarkReport[Graded]):
+class EgoIntentReport(BenchmarkReport[EgoIntentTask]):
     """EgoIntent's section of a report."""
 
     SPEC = Spec(
@@ -116,7 +116,7 @@ class EgoIntentReport(BenchmarkReport[Graded]):
         caveat="the paper prints neither its prompts nor the size of its judge",
     )
 
-    def read(self, runs: Sequence[Run]) -> list[Graded]:
+    def read(self, runs: Sequence[Run]) -> list[EgoIntentTask]:
         """Return the task and its variants."""
         return list(read_graded(runs))
 
@@ -129,7 +129,7 @@ class EgoIntentReport(BenchmarkReport[Graded]):
         """Return the overall score: missing fields score 0, unjudged fields are ignored."""
         return overall_of(answers)
 
-    def headline(self, task: Graded) -> Headline:
+    def headline(self, task: EgoIntentTask) -> Headline:
         """Add "Goal-Step steps" to the name of the metric if the task is about them."""
         headline = super().headline(task)
         if not task.is_goalstep:
@@ -162,7 +162,7 @@ class EgoIntentReport(BenchmarkReport[Graded]):
         return self.pairs(self.tasks, "Every pair of runs: overall", notes)
 
     @cached_property
-    def _kinds(self) -> list[list[Graded]]:
+    def _kinds(self) -> list[list[EgoIntentTask]]:
         """Runs with samples, grouped by kind of step: the benchmark's, then Goal-Step's.
 
         Empty groups are omitted.
@@ -183,15 +183,15 @@ class EgoIntentReport(BenchmarkReport[Graded]):
         """Explain the score of a missing field."""
         return ("A field that is missing in a reply scores 0 and is not judged.",)
 
-    def compact_tasks(self) -> list[Graded]:
+    def compact_tasks(self) -> list[EgoIntentTask]:
         """Return tasks about the benchmark's steps before those about Goal-Step's."""
         return sorted(self.tasks, key=lambda run: run.is_goalstep)
 
-    def heading(self, task: Graded) -> str:
+    def heading(self, task: EgoIntentTask) -> str:
         """Add "Goal-Step steps" to the heading of such a task."""
         return f"{task.task} ({GOALSTEP_STEPS})" if task.is_goalstep else task.task
 
-    def cells(self, task: Graded, block: Sequence[Graded], /) -> dict[str, str]:
+    def cells(self, task: EgoIntentTask, block: Sequence[EgoIntentTask], /) -> dict[str, str]:
         """Return scores, 0 to 100, overall and by field."""
         is_release = any(run.is_release for run in block)
         fields = [RELEASE_NAMES[name] if is_release else name for name in FIELDS]
@@ -256,7 +256,7 @@ class EgoIntentReport(BenchmarkReport[Graded]):
     def _prepared(self) -> tuple[Mapping[Key, dict[str, Any]], str | None]:
         return read_prepared(_read_rows)
 
-    def flaws(self, task: Graded) -> Iterator[str]:
+    def flaws(self, task: EgoIntentTask) -> Iterator[str]:
         """Yield problems of the annotation file, ratings and samples."""
         yield from _flaws_of_steps(task)
         judged = task.number("judge_coverage")
@@ -308,7 +308,7 @@ class EgoIntentReport(BenchmarkReport[Graded]):
             )
 
 
-def _table3(graded: Sequence[Graded]) -> Table:
+def _table3(graded: Sequence[EgoIntentTask]) -> Table:
     """Put runs above Table 3 of the paper."""
     return published_with_runs(
         "Semantic consistency, next to Table 3 of the paper",
@@ -319,7 +319,7 @@ def _table3(graded: Sequence[Graded]) -> Table:
     )
 
 
-def _leaderboard(graded: Sequence[Graded]) -> Table:
+def _leaderboard(graded: Sequence[EgoIntentTask]) -> Table:
     """Put runs of the release's task above the leaderboard of the release."""
     return published_with_runs(
         "Semantic consistency and diagnostics, next to the leaderboard of August 2026",
@@ -330,7 +330,7 @@ def _leaderboard(graded: Sequence[Graded]) -> Table:
     )
 
 
-def _published_rows(graded: Sequence[Graded], columns: Mapping[str, str]) -> list[OwnRow]:
+def _published_rows(graded: Sequence[EgoIntentTask], columns: Mapping[str, str]) -> list[OwnRow]:
     """Return the rows of runs for a published table.
 
     Args:
@@ -346,7 +346,7 @@ def _published_rows(graded: Sequence[Graded], columns: Mapping[str, str]) -> lis
     return rows
 
 
-def _scores_table(graded: Sequence[Graded]) -> Table:
+def _scores_table(graded: Sequence[EgoIntentTask]) -> Table:
     """Build the table of each score of each run with its interval, steps, videos and ratings."""
     columns = (
         Column("score_of", "Score"),
@@ -386,18 +386,18 @@ def _scores_table(graded: Sequence[Graded]) -> Table:
     return table_of_runs("egointent_scores", "Scores with intervals", columns, rows, notes)
 
 
-def _num_ratings(run: Graded, score: str) -> int | None:
+def _num_ratings(run: EgoIntentTask, score: str) -> int | None:
     """Return the number of ratings in a score; None without samples."""
     if run.answers is None:
         return None
     count = 0
-    for step in run.of(score):
+    for step in run.steps_of(score):
         ratings = step.record.graded.ratings
         count += sum(ratings[field] is not None for field in fields_of(score))
     return count
 
 
-def _scenarios_table(graded: Sequence[Graded]) -> Table | None:
+def _scenarios_table(graded: Sequence[EgoIntentTask]) -> Table | None:
     """Build the table of overall scores by scenario; None without runs."""
     if not graded:
         return None
@@ -417,7 +417,7 @@ def _scenarios_table(graded: Sequence[Graded]) -> Table | None:
     )
 
 
-def _categories_table(graded: Sequence[Graded]) -> Table | None:
+def _categories_table(graded: Sequence[EgoIntentTask]) -> Table | None:
     """Build the table of Goal-Step's steps, by the category of their goal; None without runs."""
     if not graded:
         return None
@@ -441,12 +441,12 @@ def _categories_table(graded: Sequence[Graded]) -> Table | None:
     )
 
 
-def _run_columns(graded: Sequence[Graded]) -> list[Column]:
+def _run_columns(graded: Sequence[EgoIntentTask]) -> list[Column]:
     """Return one column of scores per run."""
     return [Column(run.name, run.name, EgoIntentReport.SPEC.decimals) for run in graded]
 
 
-def _group_rows(graded: Sequence[Graded], by: str) -> list[dict[str, Value]]:
+def _group_rows(graded: Sequence[EgoIntentTask], by: str) -> list[dict[str, Value]]:
     """Return the runs' scores by group, the group with the lowest average first.
 
     Args:
@@ -472,7 +472,7 @@ def _group_rows(graded: Sequence[Graded], by: str) -> list[dict[str, Value]]:
     return [rows[group] for group in sorted(groups, key=lambda group: (averages[group], group))]
 
 
-def _num_steps(graded: Sequence[Graded], group: str) -> int | str | None:
+def _num_steps(graded: Sequence[EgoIntentTask], group: str) -> int | str | None:
     """Return the number of a group's steps, or the numbers if runs differ; None without samples."""
     counts: set[int] = set()
     for run in graded:
@@ -483,7 +483,7 @@ def _num_steps(graded: Sequence[Graded], group: str) -> int | str | None:
     return " / ".join(map(str, sorted(counts))) or None
 
 
-def _flaws_of_steps(task: Graded) -> Iterator[str]:
+def _flaws_of_steps(task: EgoIntentTask) -> Iterator[str]:
     """Yield differences of a task's steps from the benchmark's."""
     size = task.count("split_size")
     asked = task.count("num_steps")
@@ -501,7 +501,7 @@ def _flaws_of_steps(task: Graded) -> Iterator[str]:
         yield f"the model was asked about {asked:,} of the annotation file's {size:,} steps."
 
 
-def _differing_media(graded: Iterable[Graded]) -> Iterator[str]:
+def _differing_media(graded: Iterable[EgoIntentTask]) -> Iterator[str]:
     """Yield the visual input of each run if the runs differ in it."""
     media = {}
     for run in graded:
@@ -515,7 +515,7 @@ def _differing_media(graded: Iterable[Graded]) -> Iterator[str]:
         )
 
 
-def _different_steps(graded: Sequence[Graded]) -> Iterator[str]:
+def _different_steps(graded: Sequence[EgoIntentTask]) -> Iterator[str]:
     """Yield the number of steps of each run if the runs differ in their steps."""
     asked = {run.name: set(run.answers or ()) for run in graded}
     steps = list(asked.values())

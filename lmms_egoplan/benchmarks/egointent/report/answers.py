@@ -67,7 +67,7 @@ class _LoggedDoc(Checked):
 
 
 @dataclass(frozen=True)
-class Graded(ScoredTask):
+class EgoIntentTask(ScoredTask):
     """One task of a run. For Goal-Step steps, its name ends with `GOALSTEP_STEPS` in brackets.
 
     An answer's key is the step's id and video, its record a `LoggedStep`, and its cluster the
@@ -166,12 +166,12 @@ class Graded(ScoredTask):
     def _mean(self, name: str) -> Mean:
         if self.answers is None:
             return Mean(self.number(name))
-        steps = self.of(name)
+        steps = self.steps_of(name)
         interval = _interval(steps, fields_of(name))
         clusters = len({step.cluster for step in steps})
         return Mean(self.number(name), interval, len(steps), clusters, _drawn(steps))
 
-    def of(self, name: str) -> list[Answer]:
+    def steps_of(self, name: str) -> list[Answer]:
         """List the steps that a score is about."""
         steps = (self.answers or {}).values()
         return [
@@ -201,13 +201,13 @@ def judged_samples(path: Path) -> Iterator[Judged]:
         yield step.kind, config, score(row, [graded.to_text()])
 
 
-def read_graded(runs: Iterable[Run]) -> Iterator[Graded]:
+def read_graded(runs: Iterable[Run]) -> Iterator[EgoIntentTask]:
     """Read the task and its variants in runs.
 
     Raises:
         LmmsEgoplanError: See `read_tasks`.
     """
-    for task in read_tasks(Graded, runs, TASK, TASK, _answer):
+    for task in read_tasks(EgoIntentTask, runs, TASK, TASK, _answer):
         yield replace(task, name=f"{task.name} ({GOALSTEP_STEPS})") if task.is_goalstep else task
 
 
@@ -279,7 +279,7 @@ def _interval(steps: Sequence[Answer], names: Sequence[str]) -> tuple[float, flo
     if design:
         is_judged = (counts[..., 1] == counts[..., 2]).all(axis=1)
         design = {**design, "asked": design["asked"] * float(is_judged.mean())}
-    return score_interval_of_sums(counts, clusters, _score, Graded.largest, design)
+    return score_interval_of_sums(counts, clusters, _score, EgoIntentTask.largest, design)
 
 
 def _drawn(steps: Sequence[Answer]) -> int | None:

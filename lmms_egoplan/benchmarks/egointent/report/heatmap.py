@@ -14,7 +14,7 @@ import numpy as np
 
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
-from lmms_egoplan.benchmarks.egointent.report.answers import Graded, overall_score
+from lmms_egoplan.benchmarks.egointent.report.answers import EgoIntentTask, overall_score
 from lmms_egoplan.report.charts import new_figure
 from lmms_egoplan.report.document import Figure
 from lmms_egoplan.report.scores import Answer
@@ -74,7 +74,7 @@ class Heatmap(NamedTuple):
     cells: tuple[tuple[Cell, ...], ...]
 
 
-def heatmap_of(runs: Sequence[Graded]) -> Heatmap:
+def heatmap_of(runs: Sequence[EgoIntentTask]) -> Heatmap:
     """Make the heat map of at least one run with answers.
 
     Runs and scenarios without a score come last, and a scenario's average ignores missing scores.
@@ -98,7 +98,7 @@ def heatmap_of(runs: Sequence[Graded]) -> Heatmap:
     return Heatmap(tuple(names), ("Overall", *ordered), tuple(rows))
 
 
-def _cells_of(run: Graded) -> dict[str, Cell]:
+def _cells_of(run: EgoIntentTask) -> dict[str, Cell]:
     """Return the cells of a run by group; "" for all groups."""
     answers = list((run.answers or {}).values())
     by_group: dict[str, list[Answer]] = {}
@@ -110,7 +110,7 @@ def _cells_of(run: Graded) -> dict[str, Cell]:
     return cells
 
 
-def heatmap_figure(runs: Sequence[Graded]) -> Figure:
+def heatmap_figure(runs: Sequence[EgoIntentTask]) -> Figure:
     """Return the report's figure.
 
     Args:

@@ -270,7 +270,7 @@ def _drawn_series(groups: Groups) -> list[Series]:
     return [
         task
         for task in series.values()
-        if task.unseen or main_names.get(task.run.name) == task.name
+        if task.without_video or main_names.get(task.run.name) == task.name
     ]
 
 
@@ -285,7 +285,7 @@ def _means_by_group(task: Series, groups: Groups) -> list[Mean]:
 
 def _line_look(task: Series) -> dict[str, Any]:
     """Return matplotlib's arguments for a task's line."""
-    style = line(_LINE_STYLES[task.unseen]) if task.unseen else "-"
+    style = line(_LINE_STYLES[task.without_video]) if task.without_video else "-"
     return {
         "label": task.short_name,
         "color": shade(task.look),
@@ -441,7 +441,7 @@ class _ChoiceReport(BenchmarkReport[Series]):
             LmmsEgoplanError: Questions are missing.
         """
         for task in self.own_tasks:
-            if task.unseen:
+            if task.without_video:
                 continue
             wrong = _wrong_answers_of(task)
             wrong.sort(key=lambda answer: answer.key)
@@ -504,7 +504,7 @@ class _ChoiceReport(BenchmarkReport[Series]):
             cells["truncated"] = task.truncated_text
         ties = task.number("near_ties")
         return cells | {
-            "not compared": task.inexact or "",
+            "not compared": task.ranking_flaw or "",
             "near ties": show(ties, None) if ties else "",
             "ranking": task.text("ranking_note") or "",
             "questions": f"{number(task.questions)} of {number(task.whole)}",
@@ -735,8 +735,8 @@ class _ChoiceReport(BenchmarkReport[Series]):
         yield from self._flaws_of_questions(task)
         if task.answers is None:
             yield "without samples, there are no intervals, groups, comparisons or gallery."
-        if task.inexact:
-            yield f"{task.inexact}; the run is neither ranked nor compared."
+        if task.ranking_flaw:
+            yield f"{task.ranking_flaw}; the run is neither ranked nor compared."
         ranking_note = task.text("ranking_note")
         if ranking_note:
             yield f"{ranking_note}."
@@ -947,7 +947,7 @@ class EgoPlanReport(_ChoiceReport):
         rows = [
             _row(task) | _by_domain(task)
             for task in self.tasks
-            if (task.is_main or task.unseen) and task.is_demo
+            if (task.is_main or task.without_video) and task.is_demo
         ]
         if not rows:
             return None

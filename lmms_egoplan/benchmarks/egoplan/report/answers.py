@@ -15,7 +15,7 @@ from lmms_egoplan.benchmarks.egoplan.metrics import DOMAIN_METRIC, SOURCE_METRIC
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
 from lmms_egoplan.benchmarks.egoplan.visuals import shown_frames
 from lmms_egoplan.media.sampling import Doc
-from lmms_egoplan.ranking.audits import METRICS, inexact
+from lmms_egoplan.ranking.audits import METRICS, ranking_flaw
 from lmms_egoplan.report.run import Run, TaskRun
 from lmms_egoplan.report.scores import (
     Answer,
@@ -158,10 +158,10 @@ class Series(ScoredTask):
     @property
     def is_main(self) -> bool:
         """True if choices were ranked after the video, as in the EgoPlan-Bench paper."""
-        return self.is_ranked and self.unseen is None and self.shortcut is None
+        return self.is_ranked and self.without_video is None and self.shortcut is None
 
     @property
-    def unseen(self) -> str | None:
+    def without_video(self) -> str | None:
         """The kind of baseline without the video; None for any other task."""
         for suffix in _UNSEEN:
             if self.task.endswith(suffix):
@@ -232,7 +232,7 @@ class Series(ScoredTask):
     @property
     def _copy(self) -> str:
         """The public copy that the questions were shown from; "" for other media."""
-        return "" if self.unseen else (self.text("media") or "").removeprefix(READY_CLIPS)
+        return "" if self.without_video else (self.text("media") or "").removeprefix(READY_CLIPS)
 
     @property
     def _new_tokens(self) -> str | None:
@@ -244,11 +244,11 @@ class Series(ScoredTask):
             return None
         # lmms-eval's vllm takes the larger of the task's limit and its own, which results may not
         # state.
-        is_own = (
+        has_own_limit = (
             self.run.harness.startswith("lmms-eval")
             and self.run.provenance.get("backend") == "vllm"
         )
-        return f"{limit:,} or more" if is_own else f"up to {limit:,}"
+        return f"{limit:,} or more" if has_own_limit else f"up to {limit:,}"
 
     @property
     def questions(self) -> int | None:
@@ -261,12 +261,12 @@ class Series(ScoredTask):
         return None if self.questions is None else min(1.0, self.questions / self.whole)
 
     @property
-    def inexact(self) -> str | None:
+    def ranking_flaw(self) -> str | None:
         """The reason if an audit found a larger difference from full passes than the tolerance.
 
         Otherwise, it is None.
         """
-        return inexact({f"{name},none": self.number(name) for name in METRICS})
+        return ranking_flaw({f"{name},none": self.number(name) for name in METRICS})
 
     @property
     def objections(self) -> tuple[str, ...]:
@@ -316,7 +316,7 @@ def read_series(runs: Sequence[Run], of: Questions) -> list[Series]:
     order = list(models)
 
     def position(task: Series) -> tuple[int, bool, bool]:
-        return order.index(task.run.name), task.task != of.main_task, task.unseen is not None
+        return order.index(task.run.name), task.task != of.main_task, task.without_video is not None
 
     return sorted(labelled, key=position)
 
@@ -463,7 +463,7 @@ def _reply(sample: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class GroupAccuracy:
     """A series' accuracies over one group of questions, per cent."""
 
     series: Series
@@ -471,13 +471,13 @@ class Part:
     acc_sum: float | None
 
 
-Groups = Mapping[str, Sequence[Part]]
+Groups = Mapping[str, Sequence[GroupAccuracy]]
 """The series that have questions in a group, by group."""
 
 
 def grouped(
     series: Sequence[Series], groups: Mapping[Key, str | None], names: Iterable[str]
-) -> dict[str, list[Part]]:
+) -> dict[str, list[GroupAccuracy]]:
     """Return the series' accuracies by group, in the order of `names`.
 
     Groups without a question are skipped.
@@ -485,13 +485,13 @@ def grouped(
     Args:
         groups: The group of each question.
     """
-    parts: dict[str, list[Part]] = {}
+    parts: dict[str, list[GroupAccuracy]] = {}
     for name in names:
         group_parts = []
         for task in series:
             keys = [key for key in task.answers or () if groups.get(key) == name]
             if keys:
-                group_parts.append(Part(task, task.mean_over(keys), task.by_sum(keys)))
+                group_parts.append(GroupAccuracy(task, task.mean_over(keys), task.by_sum(keys)))
         if group_parts:
             parts[name] = group_parts
     return parts

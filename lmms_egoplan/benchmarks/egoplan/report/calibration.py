@@ -77,7 +77,7 @@ class Ranked:
 
 def ranked_answers(task: Series) -> Ranked | None:
     """Return the scores of a task's choices; None if it has no samples, or is not reported here."""
-    if not task.is_ranked or task.inexact or task.shortcut or not task.answers:
+    if not task.is_ranked or task.ranking_flaw or task.shortcut or not task.answers:
         return None
     scores = []
     gold = []

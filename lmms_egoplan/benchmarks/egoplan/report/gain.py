@@ -84,7 +84,7 @@ def with_gains(series: Sequence[Series]) -> list[Series]:
     unseen_answers = {
         (task.run.name, task.task): task.answers or {}
         for task in series
-        if _is_exact(task) and task.unseen
+        if _is_exact(task) and task.without_video
     }
     results = []
     for task in series:
@@ -96,7 +96,7 @@ def with_gains(series: Sequence[Series]) -> list[Series]:
 
 
 def _is_exact(task: Series) -> bool:
-    return task.is_ranked and not task.inexact
+    return task.is_ranked and not task.ranking_flaw
 
 
 def _with_gains(seen: Mapping[Key, Answer], unseen: Mapping[Key, Answer]) -> dict[Key, Answer]:

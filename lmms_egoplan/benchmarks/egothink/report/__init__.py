@@ -29,7 +29,7 @@ from lmms_egoplan.benchmarks.egothink.presets import PRESETS
 from lmms_egoplan.benchmarks.egothink.report.answers import (
     CAPABILITIES,
     SINGLE,
-    Graded,
+    EgoThinkTask,
     judged_samples,
     read_graded,
 )
@@ -129,7 +129,7 @@ class _JudgeMean:
     mean: Mean
 
 
-class EgoThinkReport(BenchmarkReport[Graded]):
+class EgoThinkReport(BenchmarkReport[EgoThinkTask]):
     """EgoThink's part of a report."""
 
     SPEC = Spec(
@@ -166,24 +166,24 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         ledger_fields=_LEDGER_FIELDS,
     )
 
-    def read(self, runs: Sequence[Run]) -> list[Graded]:
+    def read(self, runs: Sequence[Run]) -> list[EgoThinkTask]:
         """Return the dimensions of each run as one task.
 
         Those of each shortcut condition are another one.
         """
-        tasks: list[Graded] = []
+        tasks: list[EgoThinkTask] = []
         for run in runs:
             tasks += read_graded(run)
         return tasks
 
-    def summary_tasks(self) -> list[Graded]:
+    def summary_tasks(self) -> list[EgoThinkTask]:
         """Add each run's capabilities."""
         tasks = list(self.tasks)
         for task in self.tasks:
             tasks += task.capabilities()
         return tasks
 
-    def labels(self, _task: Graded, answer: Answer) -> Mapping[str, str]:
+    def labels(self, _task: EgoThinkTask, answer: Answer) -> Mapping[str, str]:
         """Return the people's rating of the same answer."""
         rating = self._rated.get((answer.id, answer.record.answer))
         return {} if rating is None else {_PEOPLE: _GRADES.get(rating, "between these")}
@@ -196,14 +196,16 @@ class EgoThinkReport(BenchmarkReport[Graded]):
     def _rated(self) -> dict[tuple[str, str], float]:
         return {(answer.id, answer.answer): answer.rating for answer in self._people}
 
-    def subset_means(self, task: Graded) -> dict[str, Mean]:
+    def subset_means(self, task: EgoThinkTask) -> dict[str, Mean]:
         """Return the average, the scores by capability, and those of planning by dimension."""
         groups = {"": task.dimensions, **CAPABILITIES, **SINGLE}
         return {subset: task.part(groups[name]).mean for subset, name in self.SPEC.subsets.items()}
 
     def mean_of_scores(self, answers: Sequence[Answer]) -> Mean:
         """Return the plain mean over the answers' dimensions."""
-        return _mean_of_dimensions(answers, partial(stratified_score_interval, top=Graded.largest))
+        return _mean_of_dimensions(
+            answers, partial(stratified_score_interval, top=EgoThinkTask.largest)
+        )
 
     def mean_of_differences(self, answers: Sequence[Answer]) -> Mean:
         """Return the plain mean over the answers' dimensions, for differences."""
@@ -472,11 +474,11 @@ class EgoThinkReport(BenchmarkReport[Graded]):
                 spoken([*labels], means, 1),
             )
 
-    def heading(self, _task: Graded) -> str:
+    def heading(self, _task: EgoThinkTask) -> str:
         """Return "", because a run has only one block."""
         return ""
 
-    def cells(self, task: Graded, _block: Sequence[Graded], /) -> dict[str, str]:
+    def cells(self, task: EgoThinkTask, _block: Sequence[EgoThinkTask], /) -> dict[str, str]:
         """Return each dimension's score, 0 to 100, and their average."""
         whole = task.whole
         parts = {name: task.part(part) for name, part in SINGLE.items() if name in task.tasks}
@@ -554,7 +556,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
                 problems[name] = problem
         return prepared, problems
 
-    def flaws(self, task: Graded) -> Iterator[str]:
+    def flaws(self, task: EgoThinkTask) -> Iterator[str]:
         """Yield the problems of dimensions, judges and samples."""
         whole = task.whole
         missing = [name for name in DIMENSION_NAMES if name not in task.tasks]
@@ -565,7 +567,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
             yield f"no score, because no answer is judged: {', '.join(unrated)}."
         if whole.judged < whole.questions:
             count = whole.questions - whole.judged
-            if task.inexact:
+            if task.ranking_flaw:
                 yield (
                     f"{count:,} of {whole.questions:,} judgements failed and count as "
                     "-1, as the judge's protocol has it. To judge the answers again, "
@@ -653,7 +655,7 @@ def _slope(sums: np.ndarray) -> np.ndarray:
 
 
 def _bars(
-    key: str, title: str, groups: Mapping[str, Sequence[Dimension]], graded: Sequence[Graded]
+    key: str, title: str, groups: Mapping[str, Sequence[Dimension]], graded: Sequence[EgoThinkTask]
 ) -> Figure:
     """Draw the runs' scores by group of dimensions, with the published model `_REFERENCE`."""
     (reference,) = (
@@ -676,7 +678,7 @@ def _bars(
     return Figure(key, title, caption, draw, spoken(names, means, 1))
 
 
-def _table3(graded: Sequence[Graded]) -> Table:
+def _table3(graded: Sequence[EgoThinkTask]) -> Table:
     """Put the dimensions' scores of the runs above Table 3 of the paper."""
     columns = (
         *interval_columns("average", decimals=1, label="(average)"),
@@ -712,7 +714,7 @@ def _table3(graded: Sequence[Graded]) -> Table:
     return published_with_runs(title, load_table("egothink", "table3"), rows, columns, notes)
 
 
-def _capabilities_table(graded: Sequence[Graded]) -> Table:
+def _capabilities_table(graded: Sequence[EgoThinkTask]) -> Table:
     """Build the table of the runs' scores by capability."""
     notes = [
         "Score: plain mean over the dimensions of the capability, if all have a score.",
@@ -724,7 +726,7 @@ def _capabilities_table(graded: Sequence[Graded]) -> Table:
     return table_of_runs("egothink_capabilities", "Scores by capability", columns, rows, notes)
 
 
-def _dimensions_table(graded: Sequence[Graded]) -> Table:
+def _dimensions_table(graded: Sequence[EgoThinkTask]) -> Table:
     """Build the table of the runs' scores by dimension."""
     columns = _score_columns(Column("group", "Dimension"))
     rows = _score_rows(graded, SINGLE)
@@ -754,7 +756,7 @@ def _score_columns(group: Column) -> tuple[Column, ...]:
 
 
 def _score_rows(
-    graded: Sequence[Graded], groups: Mapping[str, Sequence[Dimension]]
+    graded: Sequence[EgoThinkTask], groups: Mapping[str, Sequence[Dimension]]
 ) -> list[dict[str, Value]]:
     """Return the scores of each run in each group of dimensions."""
     rows = []
@@ -766,7 +768,7 @@ def _score_rows(
     return rows
 
 
-def _judges_table(graded: Sequence[Graded]) -> Table:
+def _judges_table(graded: Sequence[EgoThinkTask]) -> Table:
     """Build the table of the agreement of each pair of judges on the same answers."""
     columns = (
         Column("first", "First run"),
@@ -801,7 +803,7 @@ def _judges_table(graded: Sequence[Graded]) -> Table:
     return table_of_runs("egothink_judges", title, columns, _judge_rows(graded), notes)
 
 
-def _judge_rows(graded: Sequence[Graded]) -> Iterator[dict[str, Value]]:
+def _judge_rows(graded: Sequence[EgoThinkTask]) -> Iterator[dict[str, Value]]:
     """Yield the agreement of each pair of judges on the same answers."""
     for first, second in combinations(graded, 2):
         second_records = second.judged
@@ -844,7 +846,7 @@ def _agreements(pairs: Sequence[tuple[JudgedAnswer, JudgedAnswer]]) -> Iterator[
         yield {**row, **coefficient_cells(pair_coefficients(result))}
 
 
-def _table9(people: Mapping[tuple[str, str], float], graded: Sequence[Graded]) -> Table:
+def _table9(people: Mapping[tuple[str, str], float], graded: Sequence[EgoThinkTask]) -> Table:
     """Put Pearson's r between people and the runs' judges above Table 9 of the paper."""
     columns = (
         Column("own", "Judge of the run", decimals=1, higher_is_better=True),
@@ -861,7 +863,7 @@ def _table9(people: Mapping[tuple[str, str], float], graded: Sequence[Graded]) -
 
 
 def _table9_rows(
-    people: Mapping[tuple[str, str], float], graded: Sequence[Graded]
+    people: Mapping[tuple[str, str], float], graded: Sequence[EgoThinkTask]
 ) -> Iterator[OwnRow]:
     """Yield Pearson's r between the people and the judge of each run, over the same answers."""
     for run in graded:
@@ -996,7 +998,9 @@ class _MatchedSample:
             )
 
 
-def _matched_sample(sample: Mapping[tuple[str, str], RatedAnswer], run: Graded) -> _MatchedSample:
+def _matched_sample(
+    sample: Mapping[tuple[str, str], RatedAnswer], run: EgoThinkTask
+) -> _MatchedSample:
     """Match people's ratings of a sample, by id and answer, with a run's answers."""
     records = [answer.record for answer in run.answers.values()]
     designs = {(answer.planned, answer.probability) for answer in sample.values()}
@@ -1014,7 +1018,7 @@ def _matched_sample(sample: Mapping[tuple[str, str], RatedAnswer], run: Graded) 
     )
 
 
-def _corrected_table(people: Sequence[RatedAnswer], graded: Sequence[Graded]) -> Table:
+def _corrected_table(people: Sequence[RatedAnswer], graded: Sequence[EgoThinkTask]) -> Table:
     """Build the table of the judge's scores, corrected by people's ratings of a sample."""
     columns = (
         Column("model", "Run"),
@@ -1057,7 +1061,7 @@ def _corrected_table(people: Sequence[RatedAnswer], graded: Sequence[Graded]) ->
 
 
 def _correction_rows(
-    people: Sequence[RatedAnswer], graded: Sequence[Graded]
+    people: Sequence[RatedAnswer], graded: Sequence[EgoThinkTask]
 ) -> Iterator[dict[str, Value]]:
     """Yield the score of each run, corrected by people's ratings of a sample of its answers.
 
@@ -1083,7 +1087,7 @@ def _correction_rows(
             yield row
 
 
-def _corrected_cells(sample: _MatchedSample, run: Graded) -> dict[str, Value]:
+def _corrected_cells(sample: _MatchedSample, run: EgoThinkTask) -> dict[str, Value]:
     """Return the corrected score of a run, and the numbers next to it."""
     sizes = Counter(dimension_of(record.id) for record in run.judged.values())
     is_whole = len(sizes) == len(DIMENSIONS)

@@ -95,7 +95,7 @@ class DimensionScores:
 
 
 @dataclass(frozen=True)
-class Graded(ScoredTask):
+class EgoThinkTask(ScoredTask):
     """The EgoThink part of a run, with `task_run` for all tasks together.
 
     Attributes:
@@ -168,7 +168,7 @@ class Graded(ScoredTask):
         return names
 
     @property
-    def inexact(self) -> str | None:
+    def ranking_flaw(self) -> str | None:
         """The number of failed judgements in the mean.
 
         The tests of pairs do not allow their scores of -100.
@@ -203,7 +203,7 @@ class Graded(ScoredTask):
         """All dimensions of the main score."""
         return self.part(self.dimensions)
 
-    def capabilities(self) -> "Iterator[Graded]":
+    def capabilities(self) -> "Iterator[EgoThinkTask]":
         """Yield a task ``egothink_bench_CAPABILITY`` for each capability.
 
         Capabilities with a missing dimension are skipped.
@@ -240,7 +240,7 @@ class Graded(ScoredTask):
         judged = round(_total(tasks, "judge_coverage", asked))
         rated = sum(map(len, samples)) if len(samples) == len(tasks) else None
         is_known = is_whole and len(samples) == len(tasks)
-        interval = stratified_score_interval(samples, Graded.largest) if is_known else None
+        interval = stratified_score_interval(samples, EgoThinkTask.largest) if is_known else None
         return DimensionScores(
             mean=Mean(fmean(scores) if is_whole else None, interval, judged, rated),
             questions=sum(asked),
@@ -273,7 +273,7 @@ def judged_samples(path: Path) -> Iterator[Judged]:
         yield task, {}, sample
 
 
-def read_graded(run: Run) -> Iterator[Graded]:
+def read_graded(run: Run) -> Iterator[EgoThinkTask]:
     """Read the EgoThink part of a run: all dimensions together.
 
     Those of each shortcut condition are a part of their own.
@@ -309,7 +309,7 @@ def read_graded(run: Run) -> Iterator[Graded]:
             "chat_template": member(egothink_tasks[0].config, "metadata", "chat_template"),
         }
         together = TaskRun(group, metrics, {"metadata": metadata}, None, "/".join(versions) or None)
-        yield Graded(name, run, answers, together, tasks, left_out)
+        yield EgoThinkTask(name, run, answers, together, tasks, left_out)
 
 
 def _name(task_run: TaskRun) -> str:

@@ -90,7 +90,7 @@ def test_table_4_has_both_gold_plans_and_the_better_one_among_the_published_rows
             of_setting = [plan for plan in logged[name] if plan["setting"] == setting]
             assert own_rows[name][f"norm_lcs_{setting}"] == near(mean(of_setting, "Norm. LCS"))
     (table,) = (table for table in section.tables if table.key == "actplan_table4")
-    assert not any(row.is_own for row in table.rows)
+    assert not any(row.is_ours for row in table.rows)
     published = [row for row in rows(section, "actplan_table4") if row["model"] not in own_rows]
     scores = [row["norm_lcs"] for row in published]
     assert scores == sorted(scores, reverse=True)
@@ -217,7 +217,7 @@ def test_only_all_official_instances_compare_with_the_published_rows(runs, asked
     }
     result = ActPlanReport([replace(run, tasks=tasks)]).section()
     rows_by_table = {
-        table.key: [row for row in table.rows if row.is_own]
+        table.key: [row for row in table.rows if row.is_ours]
         for table in result.tables
         if "Table" in table.source
     }

@@ -170,7 +170,7 @@ def test_only_runs_on_the_papers_steps_with_a_judge_are_comparable(runs, changed
     )
     run = replace(runs[0], tasks={"egointent": replace(task, samples=None, metrics=metrics)})
     report = EgoIntentReport([run]).section()
-    assert [not row.why for row in joined(report, "egointent_table3").rows if row.is_own] == [
+    assert [not row.why for row in joined(report, "egointent_table3").rows if row.is_ours] == [
         compares
     ]
     asked = min(1, metrics["num_steps"] / 3014)

@@ -206,7 +206,7 @@ def test_goalstep_steps_are_not_comparable_even_with_the_same_count(goalstep_run
     task = goalstep.tasks["egointent"]
     task = replace(task, samples=None, metrics=task.metrics | metrics)
     both_kinds = EgoIntentReport([replace(goalstep, tasks={"egointent": task})]).section()
-    (row,) = (row for row in joined(both_kinds, "egointent_table3").rows if row.is_own)
+    (row,) = (row for row in joined(both_kinds, "egointent_table3").rows if row.is_ours)
     assert (row.values[0], bool(row.why)) == (NAME, True)
     assert [
         table.key

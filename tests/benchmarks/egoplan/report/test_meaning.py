@@ -255,7 +255,7 @@ def test_conditions_are_not_ranked_or_compared(section):
         if table.key.startswith(
             ("egoplan_comparisons", "egoplan_tasks", "egoplan_table", "egoplan_ledger")
         ):
-            texts = {str(value) for row in table.rows if row.is_own for value in row.values}
+            texts = {str(value) for row in table.rows if row.is_ours for value in row.values}
             assert not [
                 text
                 for text in texts

@@ -52,8 +52,8 @@ def test_table_1_has_the_runs_that_rank_after_the_video(section, name):
 
 def test_table_1_merges_runs_with_published_rows(section):
     table_rows = rows(section, "egoplan_table1")
-    assert sorted(row["model"] for row in table_rows if row["is_own"]) == MAIN
-    published = [round(row["acc"], 2) for row in table_rows if not row["is_own"]]
+    assert sorted(row["model"] for row in table_rows if row["is_ours"]) == MAIN
+    published = [round(row["acc"], 2) for row in table_rows if not row["is_ours"]]
     assert published == sorted(published, reverse=True)
 
 
@@ -105,7 +105,9 @@ def test_only_the_complete_official_file_is_compared_with_published_rows(
         [replace(run, tasks={"egoplan_val": task})], Inputs(bert)
     ).section()
     for key in ("egoplan_table1", "egoplan_table3"):
-        assert [not row.why for row in joined(report_section, key).rows if row.is_own] == [compares]
+        assert [not row.why for row in joined(report_section, key).rows if row.is_ours] == [
+            compares
+        ]
     assert report_section.headlines[0].coverage == near(metrics["predictions"] / 3355)
 
 

@@ -77,7 +77,7 @@ def test_only_complete_official_runs_with_a_judge_are_compared(runs, changed, co
         )
     report_section = EgoThinkReport([replace(runs[0], tasks=tasks)]).section()
     assert [
-        not row.why for row in joined(report_section, "egothink_table3").rows if row.is_own
+        not row.why for row in joined(report_section, "egothink_table3").rows if row.is_ours
     ] == [compares]
 
 

@@ -221,7 +221,7 @@ def write_labels(folder, answers):
 def report_rows(section, key):
     table = joined(section, key)
     names = [column.key for column in table.columns]
-    return [dict(zip(names, row.values, strict=True)) for row in table.rows if row.is_own]
+    return [dict(zip(names, row.values, strict=True)) for row in table.rows if row.is_ours]
 
 
 def report(runs, folder):
@@ -677,7 +677,7 @@ def test_sizes_are_drawn_for_families_of_models(tmp_path):
         )
     graded = EgoThinkReport(read_runs([tmp_path]).runs)
     table = next(table for table in graded.tables() if table.key == "egothink_table2")
-    table_rows = {row["model"]: row for row in rows_of(table) if row["is_own"]}
+    table_rows = {row["model"]: row for row in rows_of(table) if row["is_ours"]}
     assert {name: (row["named_billions"], row["tuned"]) for name, row in table_rows.items()} == {
         "A-VL-3B-Instruct": (3, "instruction"),
         "A-VL-7B-Instruct": (7, "instruction"),
