@@ -3,8 +3,9 @@
 import json
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from itertools import chain, cycle
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import torch
 from loguru import logger
@@ -39,7 +40,8 @@ class Instance(Protocol):
     args: tuple[Any, ...]
 
 
-class Answer(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Answer:
     """A generated answer.
 
     Attributes:
@@ -54,7 +56,8 @@ class Answer(NamedTuple):
     output_tokens: int
 
 
-class Beam(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Beam:
     """One answer of a beam search.
 
     Its text, the sum of its log-probabilities in nats, and its number of tokens.
@@ -69,7 +72,8 @@ class Beam(NamedTuple):
 Question = tuple[list[Message], str]
 
 
-class EncodedBatch(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class EncodedBatch:
     """Questions that are answered in one ``generate`` call.
 
     Attributes:

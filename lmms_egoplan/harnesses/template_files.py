@@ -4,9 +4,10 @@ Neither transformers nor torch is loaded.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from huggingface_hub import constants, hf_hub_download, try_to_load_from_cache
 from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
@@ -35,7 +36,8 @@ _FILES = ("processor_config.json", "chat_template.json", _JINJA, _TOKENIZER)
 _TOKENS = ("bos_token", "eos_token", "pad_token", "unk_token")
 
 
-class StoredTemplate(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class StoredTemplate:
     """A chat template.
 
     name: name of its file.

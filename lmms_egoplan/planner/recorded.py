@@ -5,10 +5,11 @@ The planner proposes actions, and the video shows what happened.
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from PIL import Image
 
@@ -29,7 +30,8 @@ _ROUNDING = 1e-6
 Frames = Callable[[Sequence[int]], list[Image.Image]]
 
 
-class NarratedAction(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class NarratedAction:
     """One action of a video: its text, and its first and last frame."""
 
     text: str

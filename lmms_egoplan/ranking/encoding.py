@@ -3,8 +3,9 @@
 import inspect
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby, takewhile
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from transformers import PreTrainedModel
@@ -31,7 +32,8 @@ from lmms_egoplan.text import MediaMarker
 _MEDIA = re.compile(r"image|img|video|audio|vision|frame|media|boi_|eoi_|patch", re.IGNORECASE)
 
 
-class SplitQuestion(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SplitQuestion:
     """A question's text as tokens, with media as the template renders them.
 
     Each medium is usually one placeholder.

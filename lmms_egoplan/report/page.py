@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from functools import lru_cache
 from itertools import chain, groupby
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, TypeVar
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
@@ -250,7 +250,8 @@ def write_page(
     return gallery
 
 
-class Axis(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Axis:
     """The range of scores in a chart, from `low` to `high` in round steps."""
 
     low: float

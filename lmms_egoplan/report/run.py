@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 
@@ -95,7 +95,8 @@ _ELSEWHERE = ("version", "benchmark")
 _TEXT_METRICS = ("judge_model", "judge_protocol", "media", "encoder", "bleurt_model", "prompts")
 
 
-class Scoring(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Scoring:
     """The scoring of a task, defined by a file in ``tasks/shared``.
 
     name: stem of the file.

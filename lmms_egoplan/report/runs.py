@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic_core import from_json
 
@@ -65,7 +65,8 @@ _MOST_LINES = 10
 _NO_SAMPLES = "not a harness's samples; pass files of judged answers by their own path"
 
 
-class Runs(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Runs:
     """The runs at or below some paths.
 
     runs: runs in the order of the paths; below a folder, sorted by path.

@@ -7,11 +7,12 @@ import json
 import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone, tzinfo
 from itertools import chain, repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
 from loguru import logger
@@ -39,7 +40,8 @@ _UNFINISHED = ".export."
 Label = TypeVar("Label", bound=Any)
 
 
-class SampleFile(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SampleFile:
     """A file with the samples of one task in one run.
 
     time: time of the run, as the harness writes it.
@@ -240,7 +242,8 @@ def _utc(time: datetime) -> str:
     return f"{time.astimezone(timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
 
 
-class Mark(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Mark:
     """The content of a folder's mark.
 
     files: names of the export's files; None if unknown.

@@ -2,14 +2,15 @@
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import torch
 
 Scores = Sequence[Sequence[torch.Tensor]]
 
 
-class BatchLoss(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class BatchLoss:
     """The loss of some samples, possibly a part of a batch.
 
     Sums over the parts give the batch's loss.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +46,8 @@ class Sample:
         return zip(self.fields, (*texts, *self.negatives), strict=True)
 
 
-class Drawn(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Drawn:
     """The part of a sample that is learned at one time: a turn, possibly with a wrong answer."""
 
     sample: Sample

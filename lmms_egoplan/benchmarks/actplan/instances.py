@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from PIL import Image
 
@@ -199,7 +199,8 @@ class ReleasedInstance:
     num_images: int
 
 
-class ShownInstance(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ShownInstance:
     """A model's input: the task description, and the bytes of the image files in order."""
 
     description: str

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from annotated_types import MaxLen, Predicate
 from pydantic import AfterValidator, ValidationInfo, field_validator
@@ -98,7 +98,8 @@ class StoredPlan:
     ends_in_thought: bool = False
 
 
-class LabelledPlan(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LabelledPlan:
     """A model's plan with a human verdict (sec. 4.1).
 
     text: The plan as published, with steps separated by blanks.
@@ -109,7 +110,8 @@ class LabelledPlan(NamedTuple):
     correct: bool
 
 
-class LabelledInstance(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LabelledInstance:
     """An instance with its gold plans and the models' plans for it.
 
     gold_1: Gold plan 1; "" if it is missing. At least one of the two exists.

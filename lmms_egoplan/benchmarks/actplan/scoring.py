@@ -6,7 +6,7 @@ the goal check, and the classifier's verdict (sec. 4.2.2).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from loguru import logger
@@ -45,7 +45,8 @@ _Counts = list[Annotated[StrictInt, Field(ge=0), Expected("a number from 0")] | 
 _Share = Annotated[StrictFloat, Field(ge=0, le=1), Expected("a number from 0 to 1")]
 
 
-class Reading(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Reading:
     """Steps of a plan and of its gold plans, read in the same way; a missing gold plan is empty."""
 
     steps: list[str]

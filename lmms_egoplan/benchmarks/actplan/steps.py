@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import NamedTuple
 
 from lmms_egoplan.benchmarks.actplan.bddl import PREDICATES, Problem
 from lmms_egoplan.benchmarks.actplan.reply import ascii_form
@@ -59,7 +59,8 @@ _RELATIONS = {
 _STATES = frozenset(name for name, predicate in PREDICATES.items() if len(predicate.arguments) == 1)
 
 
-class Step(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Step:
     """A step whose action is known.
 
     effect: A key of ``actions`` in ``steps.yaml``.
@@ -100,7 +101,8 @@ def read_step(step: str) -> Step | None:
     return Step(effect, tuple(name.strip(" )") for name in names if re.search(r"[^\W_]", name)))
 
 
-class Name(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Name:
     """The name of an object, split into parts.
 
     words: The words of the object, in lower case; empty if the name begins with a place.

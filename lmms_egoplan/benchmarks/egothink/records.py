@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.egothink import file_kinds
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, dimension_of
@@ -36,7 +36,8 @@ class _Texts(Checked):
     origin: Text | None = None
 
 
-class Draft(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Draft:
     """An unchecked record from the source.
 
     Attributes:

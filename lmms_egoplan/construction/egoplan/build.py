@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from lmms_egoplan.benchmarks.egoplan.sources import read_video_info
 from lmms_egoplan.benchmarks.egoplan.statistics import statistics_files
@@ -67,7 +67,8 @@ class Built:
     summary: dict[str, Any]
 
 
-class Narrations(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Narrations:
     """A file of narrations.
 
     Attributes:

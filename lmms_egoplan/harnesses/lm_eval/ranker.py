@@ -8,9 +8,9 @@ from collections import defaultdict, deque
 from collections.abc import Generator
 from contextlib import closing
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from lm_eval.api.instance import Instance
@@ -43,7 +43,8 @@ from lmms_egoplan.ranking.thread_copies import ThreadCopies
 BATCHES_STORED = 16
 
 
-class ReplyEnd(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ReplyEnd:
     """How a reply ended: its number of tokens, and whether the limit on new tokens ended it.
 
     The number is None if unknown.

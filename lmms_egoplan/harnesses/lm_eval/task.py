@@ -6,8 +6,9 @@ They prepare data, build matching requests, and score all answers together.
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from datasets import Dataset, Image
 from lm_eval import evaluator
@@ -329,7 +330,8 @@ class SystemPromptTask(PreparedTask):
         )
 
 
-class Answered(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Answered:
     """A document and the model's answer.
 
     Attributes:

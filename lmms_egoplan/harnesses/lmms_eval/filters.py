@@ -9,7 +9,8 @@ first.
 import functools
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from lmms_eval import evaluator
 from lmms_eval.api.filter import Filter, FilterEnsemble
@@ -36,7 +37,8 @@ _REASONING_TAGS = '[["<think>", "</think>"], ["<analysis>", "</analysis>"]]'
 _LOGGED_SETTINGS = ("media", "num_frames", "fps", "max_frames")
 
 
-class Response(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Response:
     """One answer of the evaluated model.
 
     Attributes:

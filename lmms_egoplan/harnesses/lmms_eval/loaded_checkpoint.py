@@ -1,14 +1,16 @@
 """Record the checkpoint loaded by a backend of this package, for use in tasks."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from lmms_egoplan.errors import LmmsEgoplanError
 
 _MARKING = ("hf_vlm", "vllm_ranker", "llava")
 
 
-class LoadedModel(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
     """A checkpoint on a backend.
 
     Attributes:

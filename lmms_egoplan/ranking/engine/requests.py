@@ -5,7 +5,7 @@ Needs no engine.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
 from lmms_egoplan.ranking.question import CandidateTokens, RankingError, too_long
@@ -80,7 +80,8 @@ class EngineQuestion:
         return max((len(candidate.tokens) for candidate in self.candidates), default=1)
 
 
-class EngineRequest(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class EngineRequest:
     """One request.
 
     Attributes:
@@ -97,7 +98,8 @@ class EngineRequest(NamedTuple):
     takes_prompt_logprobs: bool = False
 
 
-class EngineResponse(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class EngineResponse:
     """Response to a request.
 
     Attributes:

@@ -2,9 +2,10 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
@@ -31,7 +32,8 @@ _VOCABULARY = 1024
 _FRAMES = 8
 
 
-class Captioned(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Captioned:
     """Frames of a random world up to a moment between two steps.
 
     Attributes:

@@ -2,9 +2,9 @@
 
 import random
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 from PIL import Image
 
@@ -31,7 +31,8 @@ _OTHER_ROOM = 90
 _CROPPED = 0.12
 
 
-class Procedure(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Procedure:
     """A goal and the steps that reach it.
 
     Attributes:
@@ -46,7 +47,8 @@ class Procedure(NamedTuple):
     starts: tuple[int, ...]
 
 
-class World(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class World:
     """A procedure in a recoloured video.
 
     Attributes:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import Field
 
@@ -71,7 +71,8 @@ class LabelledPlan(Checked):
         return None if instance is None else instance.setting
 
 
-class Labelled(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Labelled:
     """One model's labelled plans."""
 
     model: str

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +41,8 @@ SHARES["judged"] = "judge_coverage"
 SCORES = ("overall", *FIELDS, *ENVIRONMENTS)
 
 
-class LoggedStep(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LoggedStep:
     """One step of a run.
 
     Attributes:

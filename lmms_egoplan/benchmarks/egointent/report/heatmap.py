@@ -6,9 +6,10 @@ For Goal-Step steps, the columns are categories of goals.
 import math
 import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -40,7 +41,8 @@ _HATCH = "0.6"
 _DARK = 0.179
 
 
-class Cell(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Cell:
     """One cell of the heat map.
 
     Attributes:
@@ -60,7 +62,8 @@ class Cell(NamedTuple):
         return f"{self.score:.1f}{star}"
 
 
-class Heatmap(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Heatmap:
     """Scores of runs by scenarios.
 
     Attributes:
