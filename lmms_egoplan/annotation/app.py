@@ -21,7 +21,13 @@ from starlette.exceptions import HTTPException
 from lmms_egoplan.annotation.assignment import NewerLabelError, NotYoursError, Slot
 from lmms_egoplan.annotation.clips import KeptImage, Media, MediaFolder
 from lmms_egoplan.annotation.database import LEAD, SENIOR, StoreError
-from lmms_egoplan.annotation.forms import Form, FormError, limited, majority, read_values
+from lmms_egoplan.annotation.forms import (
+    Form,
+    FormError,
+    majority,
+    read_values,
+    with_allowed_options,
+)
 from lmms_egoplan.annotation.pages import Pages, as_sent, described, message_page, static_file
 from lmms_egoplan.annotation.security import Access, Guard, Sent, first, read_form
 from lmms_egoplan.annotation.store import Person, Store
@@ -133,18 +139,21 @@ class Session:
         return self.site.store.assignments.slot(number, self.person.name)
 
     def form(self, slot: Slot) -> Form:
-        """Return a slot's form, with the options in a personal order."""
+        """Return a slot's form, with the options that its person may use, in a personal order."""
         study = self.site.store.database.study
         # Training, qualification and gold items look like those of the first round.
         stage = slot.stage
         if stage in (TRAINING, QUALIFICATION, GOLD):
             stage = study.rounds[0].name
-        signature = self.site.access.signature(f"order {slot.person} {slot.item.id}")
-        order = int.from_bytes(signature[:4], "big")
-        form = self.site.flow.form(slot.item.contents, slot.earlier, order, stage)
-        if not self.person.group:
+        form = self.site.flow.form(slot.item.contents, slot.earlier, self._order(slot), stage)
+        if not self.person.group:  # the lead and the seniors are in no group
             return form
-        return limited(form, study.limits(self.person.name, self.person.group))
+        return with_allowed_options(form, study.limits(self.person.name, self.person.group))
+
+    def _order(self, slot: Slot) -> int:
+        """Return the number of an order of options, which people cannot predict."""
+        signature = self.site.access.signature(f"order {slot.person} {slot.item.id}")
+        return int.from_bytes(signature[:4], "big")
 
     def item_page(
         self, slot: Slot, error: str = "", nonce: str | None = None, status: int = 200

@@ -257,7 +257,7 @@ def _as_browser_sends(value: Any) -> list[str]:
     return texts
 
 
-def limited(form: Form, limits: Mapping[str, Sequence[str]]) -> Form:
+def with_allowed_options(form: Form, limits: Mapping[str, Sequence[str]]) -> Form:
     """Return a form with only the options that a person may use.
 
     Fields that are absent in `limits` keep all.

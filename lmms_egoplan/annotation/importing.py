@@ -18,8 +18,8 @@ from lmms_egoplan.annotation.forms import (
     Marks,
     Values,
     check_values,
-    limited,
     read_values,
+    with_allowed_options,
 )
 from lmms_egoplan.annotation.store import Store
 from lmms_egoplan.annotation.study import read_known
@@ -296,7 +296,7 @@ def _read_annotation(store: Store, item: Item, person: str, annotation: _Annotat
     """
     study = store.database.study
     first_round = study.rounds[0]
-    form = limited(
+    form = with_allowed_options(
         store.flow.form(item.contents, (), 0, first_round.name),
         study.limits(person, first_round.people),
     )

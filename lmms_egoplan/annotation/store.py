@@ -428,13 +428,7 @@ class Store:
                 {"position": position},
             ).fetchall()
             for row in rows:
-                connection.execute(
-                    """
-                    INSERT INTO labels (slot, form, choices, comment, at)
-                    VALUES (:slot, '', NULL, '', :at)
-                    """,
-                    {"slot": row["slot"], "at": now()},
-                )
+                _withdraw_label(connection, row["slot"])
             self.assignments.search_from(position)
         return bool(rows)
 
@@ -668,6 +662,17 @@ def _newest_label(connection: sqlite3.Connection, slot: int) -> tuple[int, _Save
         form=row["form"], choices=row["choices"], comment=row["comment"], skipped=row["skipped"]
     )
     return row["id"], saved
+
+
+def _withdraw_label(connection: sqlite3.Connection, slot: int) -> None:
+    """Add a label without choices. A trigger then takes the slot's earlier label away."""
+    connection.execute(
+        """
+        INSERT INTO labels (slot, form, choices, comment, at)
+        VALUES (:slot, '', NULL, '', :at)
+        """,
+        {"slot": slot, "at": now()},
+    )
 
 
 def _valid_values(

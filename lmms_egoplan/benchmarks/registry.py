@@ -118,7 +118,7 @@ class Benchmark:
         """
         try:
             for split in self.suite_splits or self.splits.official:
-                self.splits.folder(split)
+                self.splits.folder(split)  # raises if it is not prepared
         except DataMissingError as error:
             return str(error)
         return None
@@ -206,6 +206,7 @@ def _egothink_report() -> "type[BenchmarkReport[Any]]":
 
 
 def _egothink_judge() -> Judge:
+    """Import how EgoThink's tasks are judged."""
     from lmms_egoplan.benchmarks.egothink import scoring
 
     return Judge(

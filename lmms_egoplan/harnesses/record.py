@@ -77,7 +77,11 @@ def settings_of(processor: Any, model: Any) -> dict[str, Any]:
     # packed weights are few
     is_counted = hasattr(model, "num_parameters") and not getattr(model, "hf_quantizer", None)
     names["parameters"] = model.num_parameters() if is_counted else NOT_KNOWN
-    packages = _packages() if hasattr(model, "dtype") else {**_packages(), "vllm": NOT_KNOWN}
+    packages = (
+        _package_versions()
+        if hasattr(model, "dtype")
+        else {**_package_versions(), "vllm": NOT_KNOWN}
+    )
     return {"processor": settings, "model": names, "packages": packages}
 
 
@@ -127,10 +131,10 @@ def recorded(
                 "processor": NOT_KNOWN,
                 "model": NOT_KNOWN,
                 "pixels": NOT_KNOWN,
-                "packages": _packages(),
+                "packages": _package_versions(),
             }
             settings |= getattr(lm, "recorded_settings", {})
-            _add_other_limits(results, settings["pixels"])
+            _mark_other_pixel_limits(results, settings["pixels"])
             results["record"] = settings | {
                 "tasks": {task: _summary(task, counts) for task in tasks}
             }
@@ -206,15 +210,17 @@ def _add_designs(results: Mapping[str, Any]) -> None:
                 values[name] = "N/A"
 
 
-def _add_other_limits(results: Mapping[str, Any], pixels: Any) -> None:
-    """Add the limits on pixels to the unknown fields of a preset that states others.
+def _mark_other_pixel_limits(results: Mapping[str, Any], pixels: Any) -> None:
+    """Name pixels among the unknown fields of each preset whose limits are not those in effect.
 
-    The limits in effect differ from the preset's.
+    This includes limits in effect that are not known.
     """
     for task, values in results["results"].items():
         stated = stated_pixels(str(member(results, "configs", task, "metadata", "preset")))
         if stated and not is_as_stated(pixels, stated):
-            for name in [name for name in values if name.partition(",")[0] == "unknown_fields"]:
+            # lmms-eval and lm-eval append the filter's name: "unknown_fields,none".
+            names = [name for name in values if name.partition(",")[0] == "unknown_fields"]
+            for name in names:
                 fields = [] if values[name] == "none" else [values[name]]
                 values[name] = ", ".join([*fields, "pixels (other limits)"])
 
@@ -233,7 +239,8 @@ def _summary(task: Any, counts: Mapping[tuple[Any, Any], Mapping[str, int]]) -> 
     return summary
 
 
-def _packages() -> dict[str, str]:
+def _package_versions() -> dict[str, str]:
+    """Return the versions of torch, transformers and vllm, of those that this process imported."""
     loaded: dict[str, Any] = {
         name: sys.modules.get(name) for name in ("torch", "transformers", "vllm")
     }

@@ -101,14 +101,15 @@ def ask_json(
 
     The repeat has its own cache key. Cached replies are read by the same rules as new ones.
     `settings.asking` counts all prompts and those without a usable reply, and records the models
-    that replied. With its `retry_rejected`, rejected replies from the cache are requested again.
+    that replied. With its `retry_rejected`, prompts whose cached replies are rejected are asked
+    anew, again with one repeat.
 
     Args:
-        step: see `Rejection`.
+        step: name of the construction step, for `Rejection`.
         prompts: see `complete_all`. May be empty.
         settings: the language model.
         title: see `complete_all`.
-        kind: see `read_json_reply`.
+        kind: the type of a reply's JSON, `dict` or `list`.
         schema: JSON schema of the reply, for endpoints that support one.
         read: converts the JSON of a reply, given the prompt's name. Raises ValueError for an
             unexpected format.
@@ -130,12 +131,14 @@ def ask_json(
     reading = _Reading(step, kind, read)
     results = _ask_twice(requests, settings, title, reading, once_more)
     if settings.asking.retry_rejected:
-        stale = {}
+        rejected_earlier = {}
         for name, result in results.items():
             if result.is_cached and isinstance(result.value, Rejection):
-                stale[name] = requests[name]
-        fresh = replace(settings, ignores_cache=True)
-        results |= _ask_twice(stale, fresh, f"{title}, rejected earlier", reading, once_more)
+                rejected_earlier[name] = requests[name]
+        without_cache = replace(settings, ignores_cache=True)
+        results |= _ask_twice(
+            rejected_earlier, without_cache, f"{title}, rejected earlier", reading, once_more
+        )
     values = {}
     rejections = []
     for name, result in results.items():

@@ -182,9 +182,10 @@ class Judge:
     def rate(
         self, requests: Sequence[JudgeRequest], scale: RatingScale, part: str = ""
     ) -> list[Judgement]:
-        """Judge like `judge_all`, but log errors, except those of the test request.
+        """Judge like `judge_all`, but do not raise if the batch fails.
 
-        Judgements then contain the error.
+        The failure is logged, and the answers that were not judged have it in place of a rating.
+        Later batches are not sent.
 
         Args:
             requests: the answers to judge.
@@ -194,7 +195,9 @@ class Judge:
         Raises:
             JudgeError: the test request of `settings.asking` failed.
         """
-        if self.failure is not None or not requests:
+        if not requests:
+            return []
+        if self.failure is not None:
             return [unrated(self._settings, f"not judged: {self.failure}")] * len(requests)
         title = f"{self._title} {part}".rstrip()
         try:

@@ -174,7 +174,7 @@ def _frames(
 def _packets(container: "InputContainer", table: TimeTable, key: int) -> "Iterator[Packet]":
     """Yield packets in decoding order from a key frame on, then an empty packet.
 
-    `key` is the key frame's index; -1 yields all packets.
+    `key` is the key frame's index in `table.keys`; -1 yields all packets.
 
     Frames shown before the key frame are skipped: they may refer to frames before it.
     """
@@ -182,12 +182,13 @@ def _packets(container: "InputContainer", table: TimeTable, key: int) -> "Iterat
     if key < 0 or table.keys[key] == 0:
         yield from container.demux(stream)
         return
-    start = table.times[table.keys[key]]
+    key_time = table.times[table.keys[key]]
     container.seek(table.key_times[key], stream=stream)
-    begun = False
+    is_key_passed = False  # seeking may end before the key frame
     for packet in container.demux(stream):
-        begun = begun or packet.pts == start
-        if not packet.size or (begun and (packet.pts is None or packet.pts >= start)):
+        is_key_passed = is_key_passed or packet.pts == key_time
+        is_shown_later = packet.pts is None or packet.pts >= key_time
+        if not packet.size or (is_key_passed and is_shown_later):
             yield packet
 
 

@@ -171,12 +171,13 @@ def guesses(episode: Episode, actions: Sequence[str]) -> tuple[float, float]:
 
 
 def egoplan_videos(rows: Iterable[Mapping[str, Any]]) -> list[RecordedVideo]:
-    """Build a video for each goal of EgoPlan's prepared validation split.
+    """Build a video for each goal of EgoPlan's prepared questions with at least two past actions.
 
-    It comes from the question with most past actions.
+    A goal's video comes from its question with most past actions, and ends with that question's
+    observation. The question's answer has no segment, and is not replayed.
 
-    The recording ends with that question's observation. The question's answer has no segment, and
-    is not replayed.
+    Args:
+        rows: Prepared questions of the validation split.
 
     Raises:
         LmmsEgoplanError: No goal has two past actions.
@@ -188,15 +189,17 @@ def egoplan_videos(rows: Iterable[Mapping[str, Any]]) -> list[RecordedVideo]:
     videos = []
     for (source, video, goal), group in groupby(sorted(rows, key=key), key):
         row = max(group, key=lambda row: len(row["past_actions"]))
+        if len(row["past_actions"]) < 2:
+            continue
         progress = progress_of(row)
         actions = zip(row["past_actions"], progress.past, strict=True)
         past = [NarratedAction(action["narration_text"], *segment) for action, segment in actions]
+        # Ready clips are counted from 0, the sources' videos from their own first frame.
         first = FIRST_FRAME[source] if row.get("clip_frames") is None else 0
         last = progress.observation
         read = partial(EGOPLAN.read_frames, row)
         fps = float(progress.fps)
-        if len(past) > 1:
-            videos.append(RecordedVideo(f"{video}, {goal}", goal, past, read, fps, first, last))
+        videos.append(RecordedVideo(f"{video}, {goal}", goal, past, read, fps, first, last))
     if not videos:
         raise LmmsEgoplanError("no goal of these questions has two past actions to replay")
     return videos

@@ -81,12 +81,14 @@ class DecoderPasses(Passes):
         device = question.inputs["input_ids"].device
         scores = []
         for index, candidate in enumerate(question.candidates):
-            row = candidate.tokens[:-1]
+            row = candidate.tokens[:-1]  # nothing is scored after the last one
             logits = next_logits.new_empty(0, next_logits.shape[-1])
-            # some recurrent layers use a different step for one token, with different numbers
+            # Some recurrent layers use a different step for one token, with different numbers. So
+            # a single token runs together with the next one, whose logits are dropped below.
             if len(row) == 1:
                 row = candidate.tokens
             if row:
+                # The last candidate may change the cache itself.
                 is_last = index == len(question.candidates) - 1
                 output = self._text_model(
                     input_ids=torch.tensor([row], device=device),

@@ -22,25 +22,26 @@ def encoder_decoder_of(model: PreTrainedModel) -> PreTrainedModel | None:
     return None
 
 
-def _first_token(model: PreTrainedModel) -> int:
-    """Return the token before an answer's first one, as ``generate`` chooses it.
+def _decoder_start_token(model: PreTrainedModel) -> int:
+    """Return the token that starts the decoder, before an answer's first one, like ``generate``.
 
-    It is the beginning of text if nothing else is set.
+    It is the decoder_start_token_id of the model's or of the generation configuration, or else the
+    bos_token_id.
 
     Raises:
-        RankingError: The model has neither.
+        RankingError: None of them is set.
     """
     generation = model.generation_config
     start = getattr(model.config, "decoder_start_token_id", None)
     tokens = (start, generation.decoder_start_token_id, generation.bos_token_id)
-    first = next((token for token in tokens if token is not None), None)
-    if first is None:
+    start_token = next((token for token in tokens if token is not None), None)
+    if start_token is None:
         raise RankingError(
             f"{model.name_or_path or type(model).__name__}: its configuration has neither "
             "decoder_start_token_id nor bos_token_id, so nothing precedes an answer; add one to "
             "generation_config.json"
         )
-    return int(first)
+    return int(start_token)
 
 
 class EncoderDecoderPasses(Passes):
@@ -54,7 +55,7 @@ class EncoderDecoderPasses(Passes):
     def __init__(self, model: PreTrainedModel, seq2seq: PreTrainedModel) -> None:
         self._model = model
         self._seq2seq = seq2seq
-        self._start = _first_token(seq2seq)
+        self._start = _decoder_start_token(seq2seq)
 
     def shared(self, question: EncodedQuestion) -> list[CandidateScore]:
         """Score all candidates after one encoder pass."""

@@ -194,7 +194,7 @@ class BenchmarkReport(ABC, Generic[Task]):
         """Describe limitations of the runs as a whole, and gaps in the prepared data."""
         return ()
 
-    def compact_notes(self) -> Iterable[str]:
+    def terminal_notes(self) -> Iterable[str]:
         """Explain the measures of `cells`."""
         return ()
 
@@ -624,12 +624,12 @@ class BenchmarkReport(ABC, Generic[Task]):
             self.SPEC.compact_title,
             list(dict.fromkeys(task.run.name for task in tasks)),
             blocks,
-            self._all_compact_notes(),
+            self._all_terminal_notes(),
         )
 
-    def _all_compact_notes(self) -> list[str]:
+    def _all_terminal_notes(self) -> list[str]:
         """Return the notes of the table for a terminal."""
-        notes = list(self.compact_notes())
+        notes = list(self.terminal_notes())
         if any(task.is_by_demo for task in self.tasks):
             notes.append(
                 f"The judge '{DEMO_JUDGE}' only compares words, so its scores are meaningless."

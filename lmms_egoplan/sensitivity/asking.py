@@ -102,18 +102,18 @@ class ReplyStore:
         self.truncated: dict[Key, bool | None] = {}
         self._read()
 
-    def ask(self, all_asked: Collection[PromptVariant]) -> None:
-        """Print the cost, ask everything without a stored reply, and print what was done.
+    def ask(self, variants: Collection[PromptVariant]) -> None:
+        """Print the cost. Unless this is a check, ask what has no stored reply, and sum it up.
 
         Args:
-            all_asked: The ways to ask each question.
+            variants: The ways to ask each question.
 
         Raises:
             LmmsEgoplanError: A question cannot be loaded or asked, or a whole batch of requests
                 failed. Earlier replies are stored.
         """
-        variants = sorted(all_asked, key=_order)
-        keys = [(variant, sample_id) for sample_id in self.docs for variant in variants]
+        in_order = sorted(variants, key=_order)
+        keys = [(variant, sample_id) for sample_id in self.docs for variant in in_order]
         missing = [key for key in keys if key not in self.replies]
         num_stored = len(keys) - len(missing)
         typer.echo(

@@ -726,7 +726,7 @@ def _read_lines(text: str) -> _Values:
     bullets. The text may be empty. For the short names (Local, Global or Procedural, Next; What,
     Why, Next), see `_short_fields`.
     """
-    labels = _all_labels(text)
+    labels = _line_labels(text)
     ends = [label.start() for label in labels[1:]] + [len(text)]
     values: _Values = []
     for label, end in zip(labels, ends, strict=False):
@@ -735,21 +735,26 @@ def _read_lines(text: str) -> _Values:
         if _BLOCK.fullmatch(first_line):
             following = following[len(first_line) :]
             first_line = ""
-        is_heading = label.groupdict().get("end") is not None
-        line = "" if is_heading else _plain(first_line)
+        line = "" if _ends_line(label) else _plain(first_line)
         values.append((_field_of(label["name"]), line or _paragraph(following)))
     return values
 
 
-def _all_labels(text: str) -> list[re.Match[str]]:
-    """List the labels of fields that count, in their order.
+def _ends_line(label: re.Match[str]) -> bool:
+    """Return whether a label is all of its line's end, like a heading, without a separator."""
+    return label.groupdict().get("end") is not None
 
-    Within a line that has the labels of all fields, only these count.
+
+def _line_labels(text: str) -> list[re.Match[str]]:
+    """List the labels of fields, in their order.
+
+    A label that ends its line must also begin it. In a line that names all three fields, their
+    labels count wherever they are in the line, and no other label of that line does.
     """
     inner_labels = _inner_labels(text)
     lines_with_all = {_line_of(label) for label in inner_labels}
     labels = [
-        label for label in _LABEL.finditer(text) if label["end"] is None or _opens_line(label)
+        label for label in _LABEL.finditer(text) if not _ends_line(label) or _opens_line(label)
     ]
     labels += _short_labels(text, labels)
     outer_labels = [label for label in labels if _line_of(label) not in lines_with_all]

@@ -140,15 +140,16 @@ def last_bracketed_in_answer(reply: str) -> str | None:
 def answer_tag(reply: str) -> str | None:
     """Read a reply as SEED-Bench-R1 does: the capital that begins the first answer tag.
 
-    infer.py also compares reply and right letter with math-verify. That never agrees: a bare letter
-    is no expression for its parser, so the right answer is always empty (tried with math-verify
-    0.5.2).
+    infer.py also compares the reply and the right letter with math-verify. This is left out: its
+    parser reads nothing from a bare letter, so that they never agree (math-verify 0.5.2).
 
     >>> answer_tag("<answer> B. open</answer>"), answer_tag("<answer>(B)</answer>"), answer_tag("B")
     ('B', None, None)
     """
     answer = _ANSWER_TAG.search(reply)
-    return (answer and answer[1]) or None
+    if answer is None or not answer[1]:
+        return None
+    return answer[1]
 
 
 READERS: Mapping[str, Callable[[str], str | None]] = {

@@ -282,12 +282,19 @@ def _forced(tokens: Sequence[int]) -> dict[str, Any]:
 def _prompt_and_forced(
     question: ChatQuestion, request: EngineRequest
 ) -> tuple[list[int], list[int]]:
-    """Return the tokens of the server's prompt, and the tokens that it must generate after it."""
-    tokens = question.prefix + question.candidates[request.candidate or 0].tokens
+    """Return the tokens of the server's prompt, and the tokens that it must generate after it.
+
+    The prompt ends before the prefix's end if `question.surplus` is negative. A request without a
+    candidate asks for the prompt only. It has the first candidate's prompt, which all share, and
+    one forced token, since a server generates at least one.
+    """
+    candidate = question.candidates[0 if request.candidate is None else request.candidate]
+    tokens = question.prefix + candidate.tokens
     start = len(question.prefix) + question.surplus
-    return tokens[:start], tokens[start:] if request.candidate is not None else tokens[
-        start : start + 1
-    ]
+    prompt = tokens[:start]
+    if request.candidate is None:
+        return prompt, tokens[start : start + 1]
+    return prompt, tokens[start:]
 
 
 def _check_tokens(question: ChatQuestion, tokens: list[int], expected: list[int]) -> None:

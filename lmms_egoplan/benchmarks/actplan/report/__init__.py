@@ -157,7 +157,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
         remark = f"Classifier of ActPlan-1K's plans for {', '.join(runs)}: {NO_CLASSIFIER}."
         return replace(section, finding=(*section.finding, remark))
 
-    def compact_notes(self) -> tuple[str, ...]:
+    def terminal_notes(self) -> tuple[str, ...]:
         """Explain LCS."""
         return (
             (
@@ -227,9 +227,9 @@ class ActPlanReport(BenchmarkReport[Planned]):
         yield condition_figure(self)
 
     @cached_property
-    def _marks(self) -> tuple[list[marks.Labelled], list[JudgedPlan]]:
+    def _marks(self) -> tuple[list[marks.ModelPlans], list[JudgedPlan]]:
         """Plans labelled by people, and plans whose errors a judge marked."""
-        return marks.read_labelled(self.labelled()), marks.read_judgements(self.labelled())
+        return marks.read_plans_by_model(self.labelled()), marks.read_judgements(self.labelled())
 
     def _by_setting_figure(self) -> Figure | None:
         """Draw LCS of normal and counterfactual activities."""
@@ -486,7 +486,7 @@ def _table4(planned: Sequence[Planned]) -> Table:
     return published_with_runs(title, published, rows, columns, notes, main="norm_lcs")
 
 
-def _table3(people: Sequence[marks.Labelled], planned: Sequence[Planned]) -> Table:
+def _table3(people: Sequence[marks.ModelPlans], planned: Sequence[Planned]) -> Table:
     """Put correctness, by the classifier and by people, above Table 3 of the paper."""
     columns = (
         Column(
@@ -539,7 +539,7 @@ def _ablation_runs(planned: Sequence[Planned]) -> list[Planned]:
     return [run for run in planned if run.run.name in text_only_runs and run.part is None]
 
 
-def _table6(people: Sequence[marks.Labelled], ablation: Sequence[Planned]) -> Table:
+def _table6(people: Sequence[marks.ModelPlans], ablation: Sequence[Planned]) -> Table:
     """Put runs without and with images above Table 6 of the paper."""
     columns = (
         Column("norm_lcs", "Norm. LCS", decimals=2, higher_is_better=True),
@@ -565,7 +565,7 @@ def _table6(people: Sequence[marks.Labelled], ablation: Sequence[Planned]) -> Ta
     return published_with_runs(title, load_table("actplan", "table6"), rows, columns, notes)
 
 
-def _table7(people: Sequence[marks.Labelled], ablation: Sequence[Planned]) -> Table:
+def _table7(people: Sequence[marks.ModelPlans], ablation: Sequence[Planned]) -> Table:
     """Put runs without and with images, by setting, above Table 7 of the paper."""
     columns = (
         Column("norm_lcs_normal", "Normal: Norm. LCS", decimals=2, higher_is_better=True),
@@ -609,7 +609,7 @@ def _table7(people: Sequence[marks.Labelled], ablation: Sequence[Planned]) -> Ta
     return published_with_runs(title, load_table("actplan", "table7"), rows, columns, notes)
 
 
-def _table5(people: Sequence[marks.Labelled], planned: Sequence[Planned]) -> Table:
+def _table5(people: Sequence[marks.ModelPlans], planned: Sequence[Planned]) -> Table:
     """Put the agreement of classifiers with people above Table 5 of the paper."""
     columns = (
         Column("all_acc", "Accuracy, all plans", decimals=1, higher_is_better=True),
@@ -855,7 +855,7 @@ def _group_rows(planned: Sequence[Planned], by: str) -> list[dict[str, Value]]:
     return rows
 
 
-def _people_by_length_table(people: Sequence[marks.Labelled]) -> Table | None:
+def _people_by_length_table(people: Sequence[marks.ModelPlans]) -> Table | None:
     """Build the table of people's verdicts by length; None without labels."""
     rows: list[dict[str, Value]] = []
     for model, bins in marks.people_by_length(people).items():

@@ -72,8 +72,8 @@ class LabelledPlan(Checked):
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
-    """One model's labelled plans."""
+class ModelPlans:
+    """Plans of one model, labelled by people; all of them with images, or all without."""
 
     model: str
     plans: tuple[LabelledPlan, ...]
@@ -84,8 +84,8 @@ class Labelled:
         return all(plan.images for plan in self.plans)
 
 
-def read_labelled(folders: Sequence[Path]) -> list[Labelled]:
-    """Read the labelled plans of every model; plans with and without images are separate.
+def read_plans_by_model(folders: Sequence[Path]) -> list[ModelPlans]:
+    """Read the plans that people labelled, by model; plans with and without images are separate.
 
     Raises:
         LmmsEgoplanError: A file cannot be read or has another format, or two folders have the same
@@ -94,10 +94,10 @@ def read_labelled(folders: Sequence[Path]) -> list[Labelled]:
     plans_by_model: dict[tuple[str, bool], list[LabelledPlan]] = {}
     for plan in read_labels(folders, PLANS, LabelledPlan, ("id", "model", "images", "candidate")):
         plans_by_model.setdefault((plan.model, plan.images), []).append(plan)
-    return [Labelled(model, tuple(plans)) for (model, _), plans in plans_by_model.items()]
+    return [ModelPlans(model, tuple(plans)) for (model, _), plans in plans_by_model.items()]
 
 
-def table3_rows(people: Sequence[Labelled]) -> Iterator[dict[str, Value]]:
+def table3_rows(people: Sequence[ModelPlans]) -> Iterator[dict[str, Value]]:
     """Yield correctness and commonsense by setting, in percent, for plans made with images."""
     official = sum(INSTANCES.values())
     for labelled in people:
@@ -112,7 +112,7 @@ def table3_rows(people: Sequence[Labelled]) -> Iterator[dict[str, Value]]:
         yield row
 
 
-def ablation_rows(people: Sequence[Labelled], number: int) -> Iterator[dict[str, Value]]:
+def ablation_rows(people: Sequence[ModelPlans], number: int) -> Iterator[dict[str, Value]]:
     """Yield rows of Table 6 or 7, with and without images.
 
     Only models with labelled plans without images have rows.
@@ -142,7 +142,7 @@ def ablation_rows(people: Sequence[Labelled], number: int) -> Iterator[dict[str,
 
 
 def table5_rows(
-    people: Sequence[Labelled], planned: Sequence[Planned]
+    people: Sequence[ModelPlans], planned: Sequence[Planned]
 ) -> Iterator[dict[str, Value]]:
     """Yield the agreement of each run's classifier with people, on identical plans."""
     from sklearn.metrics import matthews_corrcoef
@@ -198,7 +198,7 @@ def encoder_of(run: Planned) -> str | None:
     return join_list(sorted(name for name in names if name is not None)) or None
 
 
-def people_by_length(people: Sequence[Labelled]) -> dict[str, dict[str, Mean]]:
+def people_by_length(people: Sequence[ModelPlans]) -> dict[str, dict[str, Mean]]:
     """Return `correct_by_length` of the plans made with images."""
     rows: list[dict[str, Any]] = []
     for labelled in people:
@@ -337,7 +337,7 @@ def read_judgements(folders: Sequence[Path]) -> list[JudgedPlan]:
     )
 
 
-def marked_by(people: Sequence[Labelled], judged: Sequence[JudgedPlan]) -> list[Marked]:
+def marked_by(people: Sequence[ModelPlans], judged: Sequence[JudgedPlan]) -> list[Marked]:
     """Return the errors that people marked in each model's plans, then those of each judge."""
     marked: list[Marked] = []
     for labelled in people:

@@ -179,7 +179,7 @@ class EgoIntentReport(BenchmarkReport[EgoIntentTask]):
             yield heatmap_figure(runs)
         yield condition_figure(self)
 
-    def compact_notes(self) -> tuple[str, ...]:
+    def terminal_notes(self) -> tuple[str, ...]:
         """Explain the score of a missing field."""
         return ("A field that is missing in a reply scores 0 and is not judged.",)
 

@@ -479,16 +479,15 @@ class _ChoiceReport(BenchmarkReport[Series]):
             gain=(answer.scores.get("gain"), answer.scores.get("gain_margin")),
         )
 
-    def compact_notes(self) -> Iterable[str]:
-        """Explain the accuracies of ranked choices."""
+    def terminal_notes(self) -> Iterable[str]:
+        """Explain acc, acc_sum and acc_bytes below the terminal's table, if choices are ranked."""
         if not any(task.is_ranked for task in self.tasks):
             return ()
-        return (
-            (
-                "acc ranks the choices by mean log-probability per token, acc_sum by the "
-                "sum, acc_bytes by the sum per byte."
-            ),
+        note = (
+            "acc ranks the choices by mean log-probability per token, acc_sum by the sum, "
+            "acc_bytes by the sum per byte."
         )
+        return (note,)
 
     def cells(self, task: Series, block: Sequence[Series], /) -> dict[str, str]:
         """Return accuracies in per cent, and the number of questions that they cover."""
@@ -921,9 +920,9 @@ class EgoPlanReport(_ChoiceReport):
         return published_with_runs(title, load_table("egoplan", "table1"), rows, columns, notes)
 
     def _table3(self, ranked: Sequence[Series]) -> Table:
-        """Put the accuracies by domain above Table 3 of the paper."""
+        """Build Table 3: the runs' accuracies by domain, above the paper's rows."""
         rows = [_row(task) | _by_domain(task) for task in ranked]
-        columns = (
+        further_columns = (
             Column("acc_sum", "By sum % (all)", decimals=2),
             *interval_columns("all", decimals=2, label="(all)"),
             Column("questions", "Questions"),
@@ -931,7 +930,8 @@ class EgoPlanReport(_ChoiceReport):
         )
         title = "In-domain (EPIC-KITCHENS) and out-of-domain (Ego4D), next to Table 3 of the paper"
         notes = self._notes_with_published() if rows else ()
-        return published_with_runs(title, load_table("egoplan", "table3"), rows, columns, notes)
+        published = load_table("egoplan", "table3")
+        return published_with_runs(title, published, rows, further_columns, notes)
 
     def _notes_with_published(self) -> tuple[str, ...]:
         """Return the notes on runs next to published rows."""

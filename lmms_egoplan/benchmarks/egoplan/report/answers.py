@@ -209,24 +209,24 @@ class Series(ScoredTask):
     @property
     def conditions(self) -> dict[str, str | None]:
         """Add the frames shown and, for written letters, the limit on new tokens."""
-        return super().conditions | {"frames": self._frames, "new tokens": self._new_tokens}
+        return super().conditions | {"frames": self._frames_text, "new tokens": self._new_tokens}
 
     @property
-    def _frames(self) -> str | None:
-        """The frames shown, from the logged settings.
+    def _frames_text(self) -> str | None:
+        """The frames shown, in words, and the public copy that they come from.
 
-        They are None if the settings were not logged or no frames were shown.
+        None if the settings were not logged or no frames were shown.
         """
         config = self.task_run.config
-        source = f", {self._copy}" if self._copy else ""
+        copy_suffix = f", {self._copy}" if self._copy else ""
         for settings in (config.get("lmms_eval_specific_kwargs"), config.get("metadata")):
             if not isinstance(settings, Mapping):
                 continue
             if {"fps", "num_frames", "num_clips"} & settings.keys():
-                return shown_frames(settings) + source
+                return shown_frames(settings) + copy_suffix
             media = settings.get("media")
             if isinstance(media, str):
-                return media + source
+                return media + copy_suffix
         return None
 
     @property

@@ -74,7 +74,7 @@ from lmms_egoplan.report.tables import (
 )
 
 # Capabilities of Tables 9 to 11.
-_BY_SEVERAL = ("object", "planning")
+_TABLE9_CAPABILITIES = ("object", "planning")
 _SAME_ANSWERS = 0.5
 # Smallest share of a sample that people must rate; missing ratings may not be random.
 _MOSTLY_RATED = 0.9
@@ -824,17 +824,20 @@ def _judge_rows(graded: Sequence[EgoThinkTask]) -> Iterator[dict[str, Value]]:
 
 def _agreements(pairs: Sequence[tuple[JudgedAnswer, JudgedAnswer]]) -> Iterator[dict[str, Value]]:
     """Yield the agreement of two judges: over all answers, those of Table 9, and by capability."""
-    scopes = {"all": tuple(CAPABILITIES), " and ".join(_BY_SEVERAL): _BY_SEVERAL}
+    capabilities_by_scope = {
+        "all": tuple(CAPABILITIES),
+        " and ".join(_TABLE9_CAPABILITIES): _TABLE9_CAPABILITIES,
+    }
     for name in CAPABILITIES:
-        scopes[name] = (name,)
-    for scope, names in scopes.items():
+        capabilities_by_scope[name] = (name,)
+    for scope, names in capabilities_by_scope.items():
         scope_pairs = [pair for pair in pairs if capability_of(pair[0].id) in names]
         if not scope_pairs:
             continue
         first, second = zip(*scope_pairs, strict=True)
         first_ratings = _ratings(first)
         second_ratings = _ratings(second)
-        # Published protocols also read other ratings.
+        # Some published protocols read other ratings. Then only Pearson's r is defined.
         is_on_levels = {*first_ratings, *second_ratings} <= {*LEVELS}
         result = agreement(first_ratings, second_ratings, LEVELS if is_on_levels else None)
         row: dict[str, Value] = {
@@ -870,7 +873,8 @@ def _table9_rows(
         records = [
             record
             for record in run.judged.values()
-            if (record.id, record.answer) in people and capability_of(record.id) in _BY_SEVERAL
+            if (record.id, record.answer) in people
+            and capability_of(record.id) in _TABLE9_CAPABILITIES
         ]
         if not records:
             continue
@@ -911,7 +915,7 @@ def _table10_rows(rated: Sequence[RatedAnswer]) -> Iterator[OwnRow]:
             ratings = [
                 answer.rating for answer in answers if dimension_of(answer.id) == dimension.name
             ]
-            if dimension.capability in _BY_SEVERAL and ratings:
+            if dimension.capability in _TABLE9_CAPABILITIES and ratings:
                 row[f"{dimension.capability}_{dimension.name}"] = 100 * fmean(ratings)
         yield row | {"answers": len(answers)}
 

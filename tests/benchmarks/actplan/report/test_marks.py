@@ -193,7 +193,7 @@ def test_the_classifier_is_compared_with_people(runs, logged, tmp_path):
     # The encoder's name, not BLEURT.
     assert rows[GOOD]["model"] == "all-MiniLM-L6-v2 (6 layers of 384): classifier"
     # If people call all plans wrong, the correlation is undefined, not 0.
-    wrong = marks.Labelled(
+    wrong = marks.ModelPlans(
         "mine", tuple(marks.LabelledPlan(**row | {"correct": False}) for row in plans)
     )
     assert [row["mcc"] for row in marks.table5_rows([wrong], [task])] == [None]
