@@ -206,24 +206,24 @@ def statistics_files(by_name: Mapping[str, Statistics]) -> dict[str, str | bytes
     """Return tables as CSV, Table 2 also as Markdown, and Figures 4 and 5 as PNG images.
 
     Args:
-        by_name: Statistics by name, at least one. For a row of Table 2 and ", counted", the
-            differences are added. The figures show the last ones.
+        by_name: Statistics by name, at least one. A name such as "EgoPlan-Val, counted", of a row
+            of Table 2, adds the differences from that row. The figures show the last statistics.
 
     Returns:
         The files' contents by name.
     """
     rows = _table_2_rows(by_name)
-    name, stats = list(by_name.items())[-1]
-    objects = []
-    for verb, total, things in stats.verbs:
-        objects += [(verb, total, thing, count) for thing, count in things]
+    last_name, last_stats = list(by_name.items())[-1]
+    verb_rows = []
+    for verb, verb_count, object_counts in last_stats.verbs:
+        verb_rows += [(verb, verb_count, name, count) for name, count in object_counts]
     return {
         "table_2.csv": csv_text([COLUMNS, *rows]),
         "table_2.md": _markdown_table(COLUMNS, rows),
-        "figure_4.csv": csv_text([("verb", "verb_count", "object", "count"), *objects]),
-        "figure_4.png": png_of(draw_verbs(stats, name)),
-        "figure_5.csv": csv_text([("word", "goals"), *stats.words]),
-        "figure_5.png": png_of(draw_goals(stats, name)),
+        "figure_4.csv": csv_text([("verb", "verb_count", "object", "count"), *verb_rows]),
+        "figure_4.png": png_of(draw_verbs(last_stats, last_name)),
+        "figure_5.csv": csv_text([("word", "goals"), *last_stats.words]),
+        "figure_5.png": png_of(draw_goals(last_stats, last_name)),
     }
 
 

@@ -1420,11 +1420,11 @@ def _wrong_answers_of(task: Series) -> list[Answer]:
     return [answer for answer in (task.answers or {}).values() if answer.scores["acc"] == 0]
 
 
-def _failure(task: Series, answer: Answer, doc: Doc, num_wrong: int) -> Failure:
+def _failure(series: Series, answer: Answer, doc: Doc, num_wrong: int) -> Failure:
     """Return a wrong answer as people and judges see it.
 
     Args:
-        task: The task that asked the question.
+        series: The task of a run that asked the question.
         answer: The wrong answer.
         doc: The question.
         num_wrong: Number of wrong answers from which this one was drawn.
@@ -1437,10 +1437,10 @@ def _failure(task: Series, answer: Answer, doc: Doc, num_wrong: int) -> Failure:
     if answer.record.text:
         texts["The model's reply"] = answer.record.text
     return Failure(
-        id=f"{answer.id} of {task.name}",
-        model=task.name,
+        id=f"{answer.id} of {series.name}",
+        model=series.name,
         video=doc["video_id"],
-        run=f"{task.run.model}, {task.run.time}, {task.task}",
+        run=f"{series.run.model}, {series.run.time}, {series.task}",
         texts=texts,
         wrong=num_wrong,
     )
