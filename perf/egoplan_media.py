@@ -1,4 +1,4 @@
-"""Generate media and annotations of the same sizes as EgoPlan's validation split, for measurements."""
+"""Generate media and annotations of the sizes of EgoPlan's validation split, for measurements."""
 
 import json
 import os

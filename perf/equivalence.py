@@ -70,7 +70,7 @@ class Scenario:
     def draw(
         self, difference: float, rng: np.random.Generator, draws: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Draw each video's sum of differences and of their sizes, for a true difference in points."""
+        """Draw videos' sums of differences and of their sizes, for a true difference in points."""
         half = (len(self.values) - 1) // 2
         size = np.abs(self.values[:half]).mean()
         changed = max(self.changed, abs(difference) / 100 / size)
@@ -228,7 +228,7 @@ def table(rows: list[Scenario], rng: np.random.Generator) -> list[float]:
 
 
 def ladder(rng: np.random.Generator) -> None:
-    """Print the power for more and more questions, and the median number that undecided draws name."""
+    """Print the power by number of questions, and the median number that undecided draws name."""
     print("\nSingle questions, 5 % changed, margin 1:\n")
     print("| questions | power equal % | median number needed, if undecided |\n|---:|---:|---:|")
     for scenario in LADDER:

@@ -79,7 +79,7 @@ def coverage(ends: tuple[np.ndarray, np.ndarray] | np.ndarray, rate: float) -> f
 def simulate(
     rng: np.random.Generator, videos: int, kind: str, correlation: float, grades: int, draws: int
 ) -> tuple[list[float], list[float], list[float]]:
-    """Return coverage, the bootstrap's coverage and the ratio of the widths, for each of `RATES`."""
+    """Return coverage, the bootstrap's coverage and the ratio of widths, for each of `RATES`."""
     covered = []
     covered_before = []
     widths = []

@@ -69,7 +69,7 @@ def study_for(people: int, items: int, labels: int) -> Study:
 
 
 def fill(path: Path, people: Sequence[str], labels: int) -> None:
-    """Write labels of the first items in their first round, two per item, directly to the database."""
+    """Write labels of the first items' first round, two per item, directly to the database."""
     with closing(sqlite3.connect(path)) as connection, connection:
         free = connection.execute(
             "SELECT item FROM places WHERE stage = 'rate' ORDER BY item"

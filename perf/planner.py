@@ -314,7 +314,7 @@ def successes(episodes: Sequence[Episode]) -> list[bool]:
 
 
 def print_summary(name: str, episodes_by_goal: Mapping[str, Sequence[Episode]]) -> None:
-    """Print the success rate, the mean number of steps to success, and the median seconds per step."""
+    """Print the success rate, mean number of steps to success, and median seconds per step."""
     episodes = [episode for goal_episodes in episodes_by_goal.values() for episode in goal_episodes]
     if problems := {episode.problem for episode in episodes if episode.problem}:
         raise SystemExit(f"{name}: {problems}")

@@ -268,7 +268,7 @@ def _build(arguments: argparse.Namespace) -> tuple[Any, Any, int]:
 
 
 def _messages(shape: str, prefix: int, image_tokens: int) -> list[dict]:
-    """Return a question of about `prefix` tokens: as many images as fit, and the question's text."""
+    """Return a question of about `prefix` tokens: as many images as fit, and the question text."""
     images = [_image(shape, seed) for seed in range(max(1, round((prefix - 40) / image_tokens)))]
     return [{"role": "user", "content": [*images, {"type": "text", "text": QUESTION}]}]
 

@@ -99,7 +99,7 @@ class JudgeServer:
         self._http.hang_up()
 
     def arrived(self, body: dict[str, Any], headers: dict[str, str]) -> tuple[str, int]:
-        """Record a request; return its prompt and the number of earlier requests with this prompt."""
+        """Record a request; return its prompt and the number of earlier requests with it."""
         prompt = self.prompt_of(body)
         with self._lock:
             self.prompts.append(prompt)

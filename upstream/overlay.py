@@ -130,14 +130,14 @@ class Check:
             self._check_format(changed, "changed files", before)
 
     def copy_files(self, folder: Path) -> None:
-        """Copy a pull request's new files to the harness; files outside its package go to `work`."""
+        """Copy a pull request's new files to the harness, those outside its package to `work`."""
         for relative in new_files(folder):
             target = (self.site if relative.parts[0] == self.harness else self.work) / relative
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(folder / "files" / relative, target)
 
     def formatted(self) -> None:
-        """Check the new files with the harness's ruff settings; `apply` checks the changed files."""
+        """Check the new files with the harness's ruff settings; `apply` checks changed files."""
         files = [self.pull_request / "files" / path for path in new_files(self.pull_request)]
         for path in files:
             if OURS in path.read_text(encoding="utf-8").replace("-", "_"):

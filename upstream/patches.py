@@ -56,7 +56,7 @@ class Hunk:
 
 
 def requirements(folder: Path) -> list[Path]:
-    """Return the folders that a pull request requires, directly or not, in the order to apply them."""
+    """Return the folders that a pull request requires, directly or not, in order of application."""
     listed = folder / "requires"
     folders: list[Path] = []
     for name in listed.read_text(encoding="utf-8").split() if listed.exists() else ():

@@ -98,7 +98,7 @@ def _backdrop(wall: Colour, worktop: Colour) -> Image.Image:
 
 
 def _draw_hand(draw: ImageDraw.ImageDraw, position: Point, sleeve: Colour, elbow: float) -> None:
-    """Draw a forearm from below, starting at `elbow`, and a hand at `position` with its fingers up."""
+    """Draw a forearm from below, starting at `elbow`, and a hand at `position` with fingers up."""
     x, y = position
     side = 1 if elbow > _CANVAS[0] / 2 else -1
     draw.line((elbow, _CANVAS[1] + 40, x + 8 * side, y + 34), sleeve, 40)

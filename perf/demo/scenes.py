@@ -63,7 +63,7 @@ class Scene:
         return self.span(step)[0] + int(_GRASP * STEP_FRAMES)
 
     def frames(self) -> Iterator[Image.Image]:
-        """Draw all frames in order, `FPS` per second: a pause, then each step followed by a pause."""
+        """Draw all frames in order, `FPS` per second: a pause, then each step and a pause."""
         return map(self.frame, range(self.span(len(self.steps))[0]))
 
     def frame(self, number: int) -> Image.Image:

@@ -493,7 +493,7 @@ class SentError(Exception):
 
 
 def mimo_limit(folder: Path, arguments: Answers) -> Answers:
-    """Return the limit on tokens that MiMo-Embodied's adapter for vLLM makes of a task's arguments."""
+    """Return the token limit that MiMo-Embodied's adapter for vLLM makes of a task's arguments."""
 
     def sample(**parameters: Any) -> None:
         raise SentError(parameters)
@@ -780,7 +780,7 @@ class Conversation:
 
 
 def judge_requests(folder: Path, questions: list[str], answers: list[str]) -> Answers:
-    """Return messages and arguments to the judge. The reference answer is ``The {reference}. [1]``."""
+    """Return messages and arguments to the judge. The reference is ``The {reference}. [1]``."""
     judge = Judge(folder)
     judge.verdict = "[[1]]"
     for question, text in zip(questions, answers, strict=False):

@@ -102,7 +102,7 @@ def test_decoding_is_the_pipelines(name):
 
 
 def test_clips_are_the_authors():
-    """No frame differs. Questions on which the authors' code fails are named, and have no accuracy."""
+    """No frame differs. Questions on which the authors' code fails are named, without accuracy."""
     theirs = ANSWERS["egoplan/clips"]
     failed = []
     for doc, prompt, frames in zip(

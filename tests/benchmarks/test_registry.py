@@ -157,7 +157,7 @@ def test_the_help_names_the_default_judges():
 
 
 def test_scored_tasks_name_their_benchmark_and_their_metrics_end_with_a_count(benchmark):
-    """The report uses the benchmark's name to find tasks, and their last metric to count questions."""
+    """The report finds tasks by the benchmark's name, and counts questions by their last metric."""
     shared = [
         read_task_file(path)
         for path in (LMMS_EVAL_TASKS.parent / "shared").glob(f"{benchmark.name}*.yaml")

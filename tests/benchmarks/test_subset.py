@@ -1,4 +1,4 @@
-"""Compact runs: the drawn questions, the planned widths, and the interval, against slow references."""
+"""Compact runs: the drawn questions, planned widths and interval, against slow references."""
 
 import json
 import random
@@ -21,7 +21,7 @@ from report.synthetic import write_run
 
 
 def questions(count=120, seed=0):
-    """Return the ids of questions of videos of skewed sizes; the id begins with the video's number."""
+    """Return ids of questions of videos of skewed sizes; an id begins with the video's number."""
     rng = random.Random(seed)
     ids = []
     for video in range(count):

@@ -1,4 +1,4 @@
-"""Judged answers have the same numbers in `show` and `report` as a run that the same judge rated."""
+"""Judged answers have the same numbers in `show` and `report` as a run rated by the same judge."""
 
 import json
 import re
@@ -153,7 +153,7 @@ def test_judged_files_have_the_same_numbers_as_a_run(
 
 @BENCHMARKS
 def test_a_part_of_the_questions_has_partial_coverage(judge, tmp_path, benchmark, answers):
-    """Answers of another framework have no run: unknown version, partial coverage, no comparison."""
+    """Another framework's answers have no run: unknown version, partial coverage, no comparison."""
     samples = tmp_path / "answers.jsonl"
     lines = {
         "egothink": [

@@ -31,7 +31,7 @@ def show(*paths):
 
 
 def lines_of(result):
-    """Return the output's lines without trailing blanks; fail if a line is wider than the terminal."""
+    """Return the output's lines without trailing blanks; fail if one is wider than the terminal."""
     assert max(map(len, result.stdout.splitlines())) <= NARROW
     return [line.rstrip() for line in result.stdout.splitlines()]
 

@@ -44,7 +44,7 @@ def served(monkeypatch):
 
 
 class Metered:
-    """Replies of a language model that count as paid, by prompt. Beyond the limit, requests wait."""
+    """A language model's replies that count as paid, by prompt. Beyond the limit, requests wait."""
 
     def __init__(self, reply: Callable[[str, int], Reply]):
         self.reply, self.paid = reply, Counter()

@@ -75,7 +75,7 @@ def visual_tokens(processor, *items):
 
 
 def test_one_budget_gives_the_same_visual_tokens_to_each_processor():
-    """Images and the frames of a video of any length, alone and next to a video of another length."""
+    """Images and frames of a video of any length, alone and next to a video of another length."""
     failures = []
     for family in ("qwen2_5_vl", "qwen3_vl"):
         side = SIDES[family]

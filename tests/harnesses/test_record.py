@@ -164,7 +164,7 @@ def test_samples_have_the_counts_of_their_questions():
 
 
 def test_selected_documents_are_counted_from_zero_by_the_harness():
-    """lm-eval's ``--samples`` logs the document's index in the data, but numbers requests from 0."""
+    """lm-eval's ``--samples`` logs a document's index in the data, but numbers requests from 0."""
     questions = [(request(number), {"tokens": 10 + number}) for number in range(2)]
     samples = {"task": [{"doc_id": 40}, {"doc_id": 70}]}
     done = evaluated(questions, samples, samples={"task": [40, 70]})["samples"]["task"]

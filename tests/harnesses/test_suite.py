@@ -1,4 +1,4 @@
-"""The suite runs all prepared benchmarks in either harness, and logs one line for each skipped one."""
+"""The suite runs all prepared benchmarks in either harness, and logs one line per skipped one."""
 
 import shutil
 

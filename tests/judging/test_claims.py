@@ -338,7 +338,7 @@ def test_a_damaged_claim_is_ignored(owner, expires):
 
 
 def test_a_cache_failure_loses_no_answer(log):
-    """All prompts are sent without claims. Unstored replies are stored once the cache works again."""
+    """All prompts are sent without claims. Unstored replies are stored once the cache works."""
 
     def reply(prompt, _):
         if change := {"4": "claims RENAME TO other", "9": "other RENAME TO claims"}.get(prompt):

@@ -74,7 +74,7 @@ def test_the_cost_of_a_run_includes_reasoning(capsys, tmp_path):
 
 @pytest.mark.parametrize(("visible", "reasoning"), [(50, 4000), (12, 38)])
 def test_a_reply_at_the_limit_is_cut_off_with_and_without_its_reasoning(visible, reasoning):
-    """Some endpoints limit the visible tokens, others all of them, and some always report ``stop``."""
+    """Some endpoints limit visible tokens, others all of them, and some always report ``stop``."""
     counts = usage(20, visible, 20 + visible + reasoning, reasoning)
     with JudgeServer(lambda *_: Reply(body=body(counts).encode())) as server:
         (judgement,) = judge(server.url, PROMPTS[:1], max_tokens=50)

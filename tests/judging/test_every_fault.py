@@ -1,4 +1,4 @@
-"""Combine all faults of an endpoint with two processes that judge the same answers, and five kills."""
+"""Combine all faults of an endpoint with two processes judging the same answers, and five kills."""
 
 import json
 import random

@@ -62,7 +62,7 @@ def undisturbed():
 
 @pytest.mark.whole
 def test_stored_replies_are_not_requested_again(tmp_path, monkeypatch):
-    """Kill the process when all replies are stored and the maximum number of requests is in flight."""
+    """Kill the process with all replies stored and the maximum number of requests in flight."""
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
     path, cache = tmp_path / "result.json", default_cache_path()
     held = []

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("data")
 
 
 def test_ctrl_c_stops_immediately_stores_replies_and_leaves_no_claim():
-    """Twenty replies arrive. Four requests are in flight and get no reply before the process ends."""
+    """Twenty replies arrive. Four requests in flight get no reply before the process ends."""
     ended = threading.Event()
 
     def reply(prompt, before):

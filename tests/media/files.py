@@ -16,7 +16,7 @@ SIZE = (_CELL * 8, _CELL * 2)
 
 
 def number_image(number: int) -> Image.Image:
-    """An image that shows a number below 65,536 as 16 black and white cells; survives lossy coding."""
+    """An image of a number below 65,536 as 16 black and white cells; survives lossy coding."""
     cells = Image.new("L", (8, 2))
     cells.putdata([255 if number >> bit & 1 else 0 for bit in range(_BITS)])
     return cells.resize(SIZE, Image.Resampling.NEAREST).convert("RGB")

@@ -72,7 +72,7 @@ def test_a_step_is_right_by_its_best_proposal_and_not_by_the_chosen_one(epic):
 
 
 class Frames:
-    """Frames of one pixel whose value is their number. read: the numbers of all frames read so far."""
+    """Frames of one pixel whose value is their number. read: numbers of all frames read so far."""
 
     def __init__(self):
         self.read = []

@@ -1,4 +1,4 @@
-"""A path is used only if it reproduces full passes, for every question and not only for the first."""
+"""A path is used only if it reproduces full passes, for every question and not only the first."""
 
 import copy
 import itertools
@@ -33,7 +33,7 @@ def question(text="What should I do next?", images=2, seed=0):
 
 
 def full_passes(model, processor, messages, candidates):
-    """Mean losses of independent passes over a fresh copy of the model, straight from transformers."""
+    """Mean losses of independent passes over a fresh copy of the model, by transformers alone."""
     return [
         full_pass(copy.deepcopy(model), processor, messages, candidate)[0]
         for candidate in candidates

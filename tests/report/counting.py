@@ -47,7 +47,7 @@ class Counting:
     ATTRIBUTES = ()
 
     def runs(self):
-        """Return folder, harness, model, tasks and further arguments of `write_run` for each run."""
+        """Return folder, harness, model, tasks and more arguments of `write_run` for each run."""
         raise NotImplementedError
 
     def other_gold(self, doc):
@@ -99,7 +99,7 @@ class Counting:
         self.check_ends(group, answers)
 
     def write_labels(self, folder, answers):
-        """Write people's labels of a run's answers; return the answers of each group by attribute."""
+        """Write people's labels of a run's answers; return each group's answers by attribute."""
         pytest.skip("no report has labels of them")
 
     def check_pair(self, pair):

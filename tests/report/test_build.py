@@ -28,7 +28,7 @@ SUMMARY_FILES = {"report.json", "tables/summary.csv", "tables/summary.md"}
 
 
 class Page(HTMLParser):
-    """A page's links, sections, text, loaded files, and number of rows marked as own in each table."""
+    """A page's links, sections, text, loaded files, and number of own rows in each table."""
 
     def __init__(self, text):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Calibration, risk by coverage and conformal sets, next to slow references and for planted models."""
+"""Calibration, risk by coverage and conformal sets, with slow references and for planted models."""
 
 import math
 import random

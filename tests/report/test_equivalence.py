@@ -108,7 +108,7 @@ def slow_p_value(pairs, clusters, margin):
 
 
 def slow_pearson(distance, skewness):
-    """Return the upper tail of a standardised gamma distribution, mirrored for negative skewness."""
+    """Return a standardised gamma distribution's upper tail, mirrored for negative skewness."""
     shape = 4 / skewness**2
     quantile = shape + math.copysign(distance, distance * skewness) * math.sqrt(shape)
     return (gammaincc if skewness > 0 else gammainc)(shape, max(0, quantile))

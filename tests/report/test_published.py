@@ -18,7 +18,7 @@ KEYS = {
 
 
 def computed(row, derived):
-    """Compute a derived number from its printed parts. Also return the tolerance for rounded parts."""
+    """Compute a derived number from its printed parts, and the tolerance for rounded parts."""
     parts = [Decimal(row[column]) for column in derived["of"]]
     weights = derived["weights"] if derived["rule"] == "weighted_mean" else [1] * len(parts)
     assert derived["rule"] in ("mean", "weighted_mean")

@@ -1,4 +1,4 @@
-"""Compare scores recomputed from samples with the harness's scores and with scores computed here."""
+"""Compare scores recomputed from samples with the harness's scores and with those computed here."""
 
 import json
 import math

@@ -21,7 +21,7 @@ ASKED = {"egoplan": 30, "egothink": 36}
 
 
 def write(folder, tasks, unknown):
-    """Write a run in which some documents of each task have an unknown length; return its folder."""
+    """Write a run in which some documents of each task have unknown lengths; return its folder."""
     path = write_run(folder, "lmms-eval", "org/m", tasks)
     content = json.loads(path.read_text())
     for task in tasks:

@@ -145,7 +145,7 @@ def evaluate(
 
 @cache
 def lm_tasks(metadata: str = "null") -> TaskManager:
-    """Return lm-eval's task manager with this metadata, as JSON, without the harness's own tasks."""
+    """Return lm-eval's task manager with this metadata (JSON), without the harness's own tasks."""
     return TaskManager(
         include_path=str(LM_EVAL_TASKS), include_defaults=False, metadata=json.loads(metadata)
     )

@@ -264,7 +264,7 @@ def test_plans_and_their_scores_are_equal(data):
 
 
 def assert_plans_scored(run, task, docs):
-    """Compare each plan's scores, and their means, with scores computed from the model's answers."""
+    """Compare each plan's scores and their means with scores computed from the model's answers."""
     expected = {"lcs": [], "lcs_norm": [], "lcs_parsed": []}
     for sample in run.samples[task]:
         official, gold = (
@@ -314,7 +314,7 @@ def in_transformers(language_model):
 
 @torch.no_grad()
 def direct(model, tokenizer, context, answer):
-    """Return the answer's log-probability and number of tokens, from one pass over the whole text."""
+    """Return the answer's log-probability and number of tokens, from a pass over the whole text."""
     inputs = tokenizer(context + answer, return_tensors="pt", return_offsets_mapping=True)
     ids, offsets = inputs.input_ids[0], inputs.offset_mapping[0]
     assert ids[0] == tokenizer.bos_token_id

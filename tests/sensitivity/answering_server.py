@@ -1,4 +1,4 @@
-"""An OpenAI-compatible server whose replies are a function of the prompt, and questions to ask it."""
+"""An OpenAI-compatible server whose replies depend on the prompt only, and questions to ask it."""
 
 import os
 import subprocess

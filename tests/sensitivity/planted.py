@@ -24,7 +24,7 @@ SHIFTS = (1, 2, 3)
 
 
 def seed_text(variant):
-    """Return a variant as a part of a seed. The table in perf/README.md was drawn with this name."""
+    """Return a variant as part of a seed. The table in perf/README.md was drawn with this name."""
     return f"Asked{str(variant).removeprefix('PromptVariant')}"
 
 

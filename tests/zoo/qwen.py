@@ -1,4 +1,4 @@
-"""Qwen's models: multimodal rotary positions, images in their own shape, video in pairs of frames."""
+"""Qwen's models: multimodal rotary positions, images in native shape, video in pairs of frames."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def _ids(tokenizer: hf.PreTrainedTokenizerBase) -> dict[str, int]:
 
 
 def _pixels(patch: int) -> dict[str, Any]:
-    """Settings of the image and video processors: 1 to 16 tokens an image, each of 2 x 2 patches."""
+    """Settings of image and video processors: 1 to 16 tokens an image, each of 2 x 2 patches."""
     token = (2 * patch) ** 2
     return {"patch_size": patch, "size": {"shortest_edge": token, "longest_edge": 16 * token}}
 

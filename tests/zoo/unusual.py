@@ -103,7 +103,7 @@ EXPERTS = ("mixtral", "qwen2_moe", "qwen3_moe", "olmoe")
 
 @cache
 def build_around(model_type: str) -> tuple[PreTrainedModel, ProcessorMixin]:
-    """A LLaVA with this text model (float32, evaluation mode), and its processor; as `zoo.build`."""
+    """A LLaVA with this text model (float32, evaluation mode) and its processor; as `zoo.build`."""
     config, processor = llava()
     settings = {
         "max_position_embeddings": 128 if model_type == "llama" else 2048,

@@ -78,7 +78,7 @@ def llama3(special: Sequence[str], eos: str) -> PreTrainedTokenizerFast:
 
 
 def llama2(special: Sequence[str]) -> LlamaTokenizer:
-    """BPE over "▁" with byte fallback as in Llama 2, Vicuna and Mistral: <s> precedes every text."""
+    """BPE over "▁" with byte fallback as in Llama 2, Vicuna and Mistral: <s> begins every text."""
     pieces = _bpe(False, "<unk>", "<s>", "</s>", *BYTES)
     tokenizer = LlamaTokenizer(**pieces, pad_token="<pad>", add_bos_token=True)
     tokenizer.add_tokens(list(special), special_tokens=True)

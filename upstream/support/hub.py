@@ -1,4 +1,4 @@
-"""A local server for one data set of the Hugging Face hub, so that a task can load it by its name."""
+"""A local server for one data set of the Hugging Face hub, so that a task can load it by name."""
 
 import hashlib
 import json

@@ -40,7 +40,7 @@ def __getattr__(name: str) -> Any:
 
 
 class Steps(JudgedTask):
-    """The task egointent: infer what, why and next for steps that are cut off before their outcome."""
+    """The task egointent: infer what, why and next for steps cut off before their outcome."""
 
     PREPARED = EGOINTENT
     COUNTS = ("max_frames",)

@@ -65,7 +65,7 @@ def doc_to_thinking_text(doc: Doc) -> str:
 
 
 def doc_to_reasoned_text(doc: Doc) -> str:
-    """Return the question with lettered choices, to be answered after a summary and a description."""
+    """Return the question with lettered choices, to answer after a summary and a description."""
     return after_frames(doc, lettered_question(doc, REASONED))
 
 

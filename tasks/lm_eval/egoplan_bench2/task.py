@@ -1,4 +1,4 @@
-"""Define EgoPlan-Bench2's lm-eval classes and functions, which this folder's YAML files reference."""
+"""Define EgoPlan-Bench2's lm-eval classes and functions, which this folder's YAML files name."""
 
 from functools import partial
 

@@ -100,7 +100,7 @@ def doc_to_thinking_text(
 def doc_to_reasoned_text(
     doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None
 ) -> str:
-    """Return the question with lettered choices, to be answered after a summary and a description."""
+    """Return the question with lettered choices, to answer after a summary and a description."""
     return lettered_question(doc, REASONED)
 
 

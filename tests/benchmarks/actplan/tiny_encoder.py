@@ -1,4 +1,4 @@
-"""A BERT encoder of two small layers with random weights, in the format of a published checkpoint."""
+"""A BERT encoder of two small layers with random weights, in a published checkpoint's format."""
 
 import string
 

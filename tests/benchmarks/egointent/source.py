@@ -13,7 +13,7 @@ VIDEO_IDS = ("0a1b-2c", "kitchen.3")
 
 
 def raw_record(number=1, **changes):
-    """Return a record of the annotation file: step `number` of a video, from 1, half a second each."""
+    """Return an annotation record: step `number` of a video, from 1, half a second each."""
     return {
         "step_id": f"s{number}",
         "video_id": VIDEO_IDS[0],

@@ -64,7 +64,7 @@ def numbers_in(media, visual):
 
 @st.composite
 def steps(draw):
-    """Draw a video and a step that may start before the video, end after it, or contain no frame."""
+    """Draw a video and a step that may start before it, end after it, or contain no frame."""
     name = draw(st.sampled_from(sorted(VIDEOS)))
     times = times_written(name)
     # The time of a frame is where a wrong comparison shows. An offset of 0.001 makes the rounding

@@ -1,4 +1,4 @@
-"""Test the counts of EgoIntent's figures with slow references, and that the figures need no colour."""
+"""Test the counts of EgoIntent's figures with slow references, and that figures need no colour."""
 
 import csv
 import random

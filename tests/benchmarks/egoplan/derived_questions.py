@@ -31,7 +31,7 @@ Record = dict[str, Any]
 
 
 class Rendered(NamedTuple):
-    """Records with rendered frames, their annotation file, and the folders for `prepare_egoplan`."""
+    """Records with rendered frames, their annotation file and the folders for `prepare_egoplan`."""
 
     records: list[Record]
     annotations: Path

@@ -142,7 +142,7 @@ def first_of(record: Record) -> int:
 
 
 def shown_by_the_task(record: Record, count: int = 8, first: int | None = None) -> list[int]:
-    """The numbers in the frames of the benchmark's own task, or of its end from the frame `first`."""
+    """The numbers in the frames of the benchmark's own task, or of its end from frame `first`."""
     first, last = first_of(record) if first is None else first, record["current_observation_frame"]
     base, count = BASES[video_of(record)], min(count, last - first + 1)
     if count == 1:
@@ -154,7 +154,7 @@ def shown_by_the_task(record: Record, count: int = 8, first: int | None = None) 
 def shown_under(
     condition: str | None, record: Record, partner: Record | None = None, count: int = 8
 ) -> list[int]:
-    """The numbers in the frames that a condition shows. For ``shuffled``, only one possible order."""
+    """The numbers in the frames that a condition shows. For ``shuffled``, one possible order."""
     whole = shown_by_the_task(record, count)
     if condition in ("blind", "candidates_only"):
         return []

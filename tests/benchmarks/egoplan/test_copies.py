@@ -1,4 +1,4 @@
-"""Test questions that are shown from public copies, on small files in the layouts of these copies."""
+"""Test questions shown from public copies, on small files in the layouts of these copies."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Reading, describing and changing activities; every fault of a language model leads to its reason."""
+"""Read, describe and change activities; every fault of a language model leads to its reason."""
 
 import json
 import re

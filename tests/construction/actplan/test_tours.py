@@ -1,4 +1,4 @@
-"""Tours: finding them, their candidates for views, and the selection of sharp and different ones."""
+"""Tours: finding them, their candidates for views, and selecting sharp and different ones."""
 
 from io import BytesIO
 from itertools import pairwise

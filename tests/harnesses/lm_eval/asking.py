@@ -68,7 +68,7 @@ def instance(kind, doc_id, index, *arguments):
 
 
 def plain_answer(model, text, continuation, images):
-    """Return the sum of log-probabilities, the number of tokens and the greedy flag, from one pass."""
+    """Return the sum of log-probabilities, number of tokens and greedy flag, from one pass."""
     processor = model.processor
     context = processor.image_token * len(images) + text
     before, inputs = (

@@ -101,7 +101,7 @@ class ChatServer(JudgeServer):
         return {str(ids[index]): {"logprob": value, "rank": rank, "decoded_token": ""}}
 
     def tokens(self, body):
-        """Return the tokens of messages, from the checkpoint's template and processor, as in vLLM."""
+        """Return the tokens of messages by the checkpoint's template and processor, as in vLLM."""
         rendered = self.processor.apply_chat_template(
             [self._message(message) for message in body["messages"]],
             tokenize=True,

@@ -382,7 +382,7 @@ def recognition_file(folder, **changes):
 
 @pytest.fixture(scope="module")
 def projector_run(folder):
-    """Return the folder and summary of a run without LoRA, with its own file of action recognition."""
+    """Return the folder and summary of a run without LoRA, with its own action recognition file."""
     settings = tuning(folder, lora=None, recognition_data=recognition_file(folder), steps=1)
     return folder / "projector", tune_egoplan(settings, folder / "projector")
 

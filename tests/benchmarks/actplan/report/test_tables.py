@@ -1,4 +1,4 @@
-"""ActPlan's tables and figures in the report, compared with independent counts of the same answers."""
+"""ActPlan's tables and figures in the report, against independent counts of the same answers."""
 
 import random
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Test EgoIntent's tables in the report against an independent count, and runs on Goal-Step steps."""
+"""Test EgoIntent's tables in the report against independent counts, and runs on Goal-Step steps."""
 
 from dataclasses import replace
 from statistics import fmean

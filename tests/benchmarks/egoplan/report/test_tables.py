@@ -306,7 +306,7 @@ def in_common(doc, choice):
 
 
 def planted(prefer, seed):
-    """Answer a third of the questions correctly, and choose a preferred wrong choice in the others."""
+    """Answer a third of the questions correctly, and the others with a preferred wrong choice."""
     chance, responses = random.Random(seed), []
     for doc in DOCS:
         gold = LETTERS.index(doc["golden_choice_idx"])
