@@ -10,7 +10,9 @@ if TYPE_CHECKING:
     from PIL import Image
 
 QUESTIONS, EPIC_QUESTIONS = 3355, 2432
-"""Numbers of all questions of the validation split, and of those on EPIC-KITCHENS frames; the rest use Ego4D videos."""
+"""Numbers of all questions of the validation split, and of those on EPIC-KITCHENS frames; the rest
+use Ego4D videos.
+"""
 EPIC_SIZE, EPIC_VIDEOS, EPIC_LENGTH = (456, 256), 16, 2000
 EGO4D_SIZE, EGO4D_VIDEOS, EGO4D_LENGTH = (512, 288), 300, 9000
 

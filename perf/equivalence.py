@@ -195,7 +195,9 @@ STRONG = [
     Scenario("60 videos of 56", equal_sizes(60, 56), 0.02, 0.3, margin=5),
     Scenario("60 videos of 56", equal_sizes(60, 56), 0.02, 0.5, margin=5),
 ]
-"""Few large videos in which most questions change together. The rates of wrong claims are printed, but not limited."""
+"""Few large videos in which most questions change together. The rates of wrong claims are
+printed, but not limited.
+"""
 
 LADDER = [Scenario("", single(count), 0.05) for count in (250, 500, 1000, 2000, 4000, 8000)]
 FAMILY = [(SCENARIOS[6], 0), (SCENARIOS[4], 0), (SCENARIOS[6], 1), (SCENARIOS[16], -1)]

@@ -33,9 +33,12 @@ REPEATS = 3
 SERVER = Path(__file__).parents[1] / "tests" / "judge_server.py"
 VERDICT = "The answers name the same thing. Rating: [[1]]"
 PROMPT = """[Instruction]
-Compare the answer of an assistant with the reference and rate how much of the reference it gives, as 0, 0.5 or 1.
-Explain your rating in one or two sentences. Then write it as [[rating]], for example "Rating: [[0.5]]". Neither the
-length of the answer nor its style matters. What it has beyond the reference matters only where it contradicts that.
+Compare the answer of an assistant with the reference and rate how much of the reference it gives, \
+as 0, 0.5 or 1.
+Explain your rating in one or two sentences. Then write it as [[rating]], for example \
+"Rating: [[0.5]]". Neither the
+length of the answer nor its style matters. What it has beyond the reference matters only where it \
+contradicts that.
 
 [Question]
 What do I hold in my left hand in picture {number}?

@@ -29,8 +29,10 @@ from transformers import (
 )
 
 CORPUS = """
-Considering the progress shown and my current observation, what action should I take next in order to store cereal?
-Put down the cereal box, open the cupboard, wash the spoon, take a bowl of milk. USER ASSISTANT user assistant
+Considering the progress shown and my current observation, what action should I take next in \
+order to store cereal?
+Put down the cereal box, open the cupboard, wash the spoon, take a bowl of milk. USER ASSISTANT \
+user assistant
 """.splitlines()
 
 LLAVA_TEMPLATE = (

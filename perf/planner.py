@@ -262,10 +262,16 @@ def main() -> None:
                     for count in range(16 * arguments.tuning_updates)
                 ]
                 settings = TuningSettings(
-                    steps=arguments.tuning_updates, per_device_batch_size=16, contrastive_group=16, learning_rate=3e-3,
-                    final_learning_rate=1e-4, precision="float32", workers=0, log_every=50,
+                    steps=arguments.tuning_updates,
+                    per_device_batch_size=16,
+                    contrastive_group=16,
+                    learning_rate=3e-3,
+                    final_learning_rate=1e-4,
+                    precision="float32",
+                    workers=0,
+                    log_every=50,
                     lora={"r": 16, "alpha": 32, "dropout": 0.0, "targets": LAYERS},
-                )  # fmt: skip
+                )
                 mix = Mix({"episodes": samples}, seed=settings.seed)
                 tune(str(base), mix, [], settings, adapter, {"data": "rendered kitchen"})
                 print(

@@ -61,8 +61,9 @@ _SEARCH = """async ([text, delay]) => {
     observer.disconnect();
     return [seconds, longest, count.textContent];
 }"""
-"""A function that types a text, and returns the seconds from the last letter to the final count, the duration of the
-longest task of more than 50 ms, and the count."""
+"""A function that types a text, and returns the seconds from the last letter to the final count,
+the duration of the longest task of more than 50 ms, and the count.
+"""
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,13 @@ from lmms_egoplan.report.run import Run, TaskRun, scoring_of
 
 LOSSES = [(2.5, False), (1.5, True), (3.0, False), (2.0, False)]
 QUESTION = {
-    "sample_id": 7, "video_id": "P01_01", "video_source": "EpicKitchens", "golden_choice_idx": "B", "domain": "Work",
+    "sample_id": 7,
+    "video_id": "P01_01",
+    "video_source": "EpicKitchens",
+    "golden_choice_idx": "B",
+    "domain": "Work",
     "choices": ["open", "take", "close", "cut"],
-}  # fmt: skip
+}
 FIELDS = {"local_intent": "cut bread", "global_intent": "make toast", "next_step_plan": "spread"}
 STEP = {
     "step_id": "P01/3",

@@ -436,9 +436,14 @@ def test_a_script_notices_a_failed_run(tmp_path, results, code):
     environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     with log.open("w") as output:
         done = subprocess.run(
-            ["bash", "-c", started + looked], cwd=tmp_path, env=environment, stdout=output, stderr=output,
-            timeout=FOREVER_S, check=False,
-        )  # fmt: skip
+            ["bash", "-c", started + looked],
+            cwd=tmp_path,
+            env=environment,
+            stdout=output,
+            stderr=output,
+            timeout=FOREVER_S,
+            check=False,
+        )
     assert done.returncode == code, log.read_text()
 
 

@@ -19,7 +19,8 @@ from importlib.machinery import PathFinder
 class Finder(PathFinder):
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        return None if name.partition(".")[0] == "{package}" else super().find_spec(name, path, target)
+        return None if name.partition(".")[0] == "{package}" \
+else super().find_spec(name, path, target)
 
 sys.meta_path[sys.meta_path.index(PathFinder)] = Finder
 """
@@ -41,7 +42,8 @@ manager = TaskManager(include_path=str(LM_EVAL_TASKS), include_defaults=False)
 loaded = manager.load([name for name in manager.all_subtasks if name.startswith(PREPARED)])
 tasks = ["egoplan_val_blind", "egoplan_val_narrated", "actplan_text_only"]
 evaluated = lm_eval.simple_evaluate("dummy", tasks=tasks, task_manager=manager, bootstrap_iters=0)
-numbers = {name: {key: value for key, value in evaluated["results"][name].items() if "," in key} for name in tasks}
+numbers = {name: {key: value for key, value in evaluated["results"][name].items() \
+if "," in key} for name in tasks}
 print(json.dumps([outputs, sorted(loaded["tasks"]), numbers, "lmms_eval" in sys.modules]))
 """
 LMMS_EVAL = """
@@ -51,7 +53,8 @@ from lmms_eval.tasks import TaskManager
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 
 manager = TaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False)
-names = [name for name in manager.all_subtasks if name.startswith(PREPARED) and name != "egoplan_test"]
+names = [name for name in manager.all_subtasks if name.startswith(PREPARED) \
+and name != "egoplan_test"]
 loaded = manager.load_task_or_group(names)
 print(json.dumps([outputs, sorted(loaded), get_model("hf_vlm").__name__, "lm_eval" in sys.modules]))
 """

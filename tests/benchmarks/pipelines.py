@@ -816,7 +816,9 @@ PIPELINES: dict[str, Callable[[Path, Answers], Answers]] = {
     ),
     "egothink/official": egothink_official,
 }
-"""Functions that run a preset's pipeline, by benchmark and preset; ``clips`` is `egoplan_val_clips_published`."""
+"""Functions that run a preset's pipeline, by benchmark and preset; ``clips`` is
+`egoplan_val_clips_published`.
+"""
 
 
 def make_inputs(replies: list[str]) -> Answers:

@@ -241,7 +241,8 @@ def test_figures_of_both_benchmarks_are_next_to_the_prepared_data(folder):
     }
     (folder / "a.json").write_text(json.dumps([private]))
     result = run(
-        "prepare", "egoplan", folder / "a.json", "--split", "test", "--epic-kitchens", folder / "epic", "--figures"
+        "prepare", "egoplan", folder / "a.json", "--split", "test",
+        "--epic-kitchens", folder / "epic", "--figures",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     figures = split_dir("egoplan", "test") / "figures"

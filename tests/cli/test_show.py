@@ -187,9 +187,14 @@ def test_other_tasks_are_shown_too(tmp_path):
 
     def edit(content):
         content["results"]["egointent_diagnostics"] = {
-            "alias": "x", "diagnostics,judged": math.nan, "gf,judged": 51.25, "gf_stderr,judged": "N/A",
-            "judge_model,judged": "[bold]org/judge[/bold]", "by_place,judged": {"a": 1}, "num_steps,judged": 3,
-        }  # fmt: skip
+            "alias": "x",
+            "diagnostics,judged": math.nan,
+            "gf,judged": 51.25,
+            "gf_stderr,judged": "N/A",
+            "judge_model,judged": "[bold]org/judge[/bold]",
+            "by_place,judged": {"a": 1},
+            "num_steps,judged": 3,
+        }
         content["configs"]["egointent_diagnostics"] = {"task": "egointent_diagnostics"}
 
     change(path, edit)

@@ -24,9 +24,13 @@ class Command:
     def __init__(self, *command, environment=()):
         self.mark = uuid4().hex
         self.process = subprocess.Popen(
-            command, env={**os.environ, **dict(environment), "MARK": self.mark}, start_new_session=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            command,
+            env={**os.environ, **dict(environment), "MARK": self.mark},
+            start_new_session=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
 
     def send(self, number, to_group):
         with suppress(ProcessLookupError):

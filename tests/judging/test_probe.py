@@ -115,7 +115,10 @@ def test_the_probe_has_the_form_of_the_judges_requests(monkeypatch):
     assert {body["max_tokens"] for body in server.bodies} == {16}
 
 
-CUT = b'{"choices": [{"message": {"content": null, "reasoning": "The"}, "finish_reason": "length"}], "model": "thinker"}'
+CUT = (
+    b'{"choices": [{"message": {"content": null, "reasoning": "The"}, "finish_reason": "length"}], '
+    b'"model": "thinker"}'
+)
 
 
 def test_a_reply_that_is_cut_off_passes_the_probe():

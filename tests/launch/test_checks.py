@@ -131,7 +131,10 @@ def test_command_contains_everything_to_repeat_the_run(tmp_path):
         nodes=2,
         model_args={"a": "b"},
     )
-    expected = "tensor_parallel_size=8,model=f/checkpoint,a=b,pipeline_parallel_size=2,distributed_executor_backend=ray"
+    expected = (
+        "tensor_parallel_size=8,model=f/checkpoint,a=b,pipeline_parallel_size=2,"
+        "distributed_executor_backend=ray"
+    )
     assert expected in on_vllm.render_script()
 
 

@@ -123,9 +123,13 @@ def test_a_signal_keeps_the_earlier_steps(monkeypatch, tmp_path, number, code):
         "rank",
     ]
     process = subprocess.Popen(
-        [*command, "--out", tmp_path / "out"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler), env=os.environ,
-    )  # fmt: skip
+        [*command, "--out", tmp_path / "out"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        env=os.environ,
+    )
     for line in process.stdout:
         if line.lstrip().startswith("2."):
             break

@@ -66,13 +66,14 @@ def test_every_pair_is_compared_once():
     pairs = table(SCORES)
     assert (pairs.key, pairs.title) == ("pairs", "Pairs")
     assert [column.key for column in pairs.columns] == [
-        "first", "second", "questions", "difference", "low", "high", "test", "p_value", "p_holm", "verdict",
+        "first", "second", "questions", "difference", "low", "high", "test", "p_value",
+        "p_holm", "verdict",
     ]  # fmt: skip
     assert {frozenset((row["first"], row["second"])) for row in values(pairs)} == {
         frozenset(pair)
         for pair in (
-            ("low", "high"), ("low", "middle"), ("low", "alike"), ("high", "middle"), ("high", "alike"),
-            ("middle", "alike"),
+            ("low", "high"), ("low", "middle"), ("low", "alike"), ("high", "middle"),
+            ("high", "alike"), ("middle", "alike"),
         )
     }  # fmt: skip
     for row in values(pairs):

@@ -130,9 +130,15 @@ def set_all_filters(page) -> None:
 def test_all_filters_are_in_the_address(page, browser, other_address):
     set_all_filters(page)
     filters = {
-        "text": "onerror='hit=1'> next", "benchmark": "plan", "run": TWO, "verdict": "r", "show": "differ",
-        "one": TWO, "two": ONE, "fact:scene": "kitchen & hall",
-    }  # fmt: skip
+        "text": "onerror='hit=1'> next",
+        "benchmark": "plan",
+        "run": TWO,
+        "verdict": "r",
+        "show": "differ",
+        "one": TWO,
+        "two": ONE,
+        "fact:scene": "kitchen & hall",
+    }
     assert query(page) == filters
     before = (form(page), keys(page), count(page))
     page.reload()
@@ -329,7 +335,8 @@ def test_the_search_covers_all_texts(page, words, expected):
             const count = document.getElementById("count");
             window.counts = [];
             const note = () => window.counts.push(count.textContent);
-            new MutationObserver(note).observe(count, {characterData: true, childList: true, subtree: true});
+            new MutationObserver(note).observe(\
+count, {characterData: true, childList: true, subtree: true});
         }"""
     )
     page.fill("[name=text]", words)
@@ -449,21 +456,41 @@ def test_a_question_is_downloaded_as_json(page):
         "prompts": ["prompt-010"],
         "runs": [
             {
-                "name": ONE, "task": "plan_val", "version": "2.0", "prompt": 0, "answer": (
-                    f"answer-010 {MARKUP}"
-                ),
-                "reply": "reply-010", "chosen": None, "log_probabilities": None, "gain": None, "margin_gain": None,
-                "verdict": "wrong", "rating": (
-                    "0 of 1"
-                ), "reason": "reason-010", "input_tokens": 10, "output_tokens": 0,
+                "name": ONE,
+                "task": "plan_val",
+                "version": "2.0",
+                "prompt": 0,
+                "answer": f"answer-010 {MARKUP}",
+                "reply": "reply-010",
+                "chosen": None,
+                "log_probabilities": None,
+                "gain": None,
+                "margin_gain": None,
+                "verdict": "wrong",
+                "rating": "0 of 1",
+                "reason": "reason-010",
+                "input_tokens": 10,
+                "output_tokens": 0,
             },
             {
-                "name": TWO, "task": "plan_ranked", "version": None, "prompt": None, "answer": None,
-                "reply": None, "chosen": 0, "log_probabilities": [-0.5, None, -2.25], "gain": None, "margin_gain": None,
-                "verdict": "right", "rating": None, "reason": None, "input_tokens": None, "output_tokens": None,
+                "name": TWO,
+                "task": "plan_ranked",
+                "version": None,
+                "prompt": None,
+                "answer": None,
+                "reply": None,
+                "chosen": 0,
+                "log_probabilities": [-0.5, None, -2.25],
+                "gain": None,
+                "margin_gain": None,
+                "verdict": "right",
+                "rating": None,
+                "reason": None,
+                "input_tokens": None,
+                "output_tokens": None,
             },
         ],
-    }  # fmt: skip
+    }
     _, content = downloaded(page, "look/1")
     assert [key for key, value in content.items() if value is None] == ["video", "gold"]
     assert [key for key, value in content.items() if value == []] == ["tasks", "choices", "prompts"]

@@ -147,9 +147,11 @@ def test_p_values_are_0_only_if_exactly_0(tab):
 )
 def test_no_word_is_broken_in_a_table(tab):
     broken = """() => {
-        const texts = [...document.querySelectorAll("main table .name")].flatMap((name) => [...name.childNodes]);
+        const texts = [...document.querySelectorAll("main table .name")]\
+.flatMap((name) => [...name.childNodes]);
         const words = texts.filter((text) => text.data).flatMap(
-            (text) => [...text.data.matchAll(/[^\\s\\-]+/g)].map((word) => [text, word.index, word[0]]));
+            (text) => [...text.data.matchAll(/[^\\s\\-]+/g)]\
+.map((word) => [text, word.index, word[0]]));
         return words.filter(([text, start, word]) => {
             const range = document.createRange();
             range.setStart(text, start);
@@ -287,8 +289,10 @@ def test_print_breaks_no_word_of_a_column_into_letters(tab):
         """names => names.map((name) => {
             const range = document.createRange();
             range.selectNodeContents(name);
-            const side = name.matches("button") ? "left" : "top";  // Headings of numbers are vertical.
-            return [name.textContent, new Set([...range.getClientRects()].map((box) => Math.round(box[side]))).size];
+            const side = name.matches("button") ? "left" : "top";  \
+// Headings of numbers are vertical.
+            return [name.textContent, new Set(\
+[...range.getClientRects()].map((box) => Math.round(box[side]))).size];
         })"""
     )
     assert len(lines) > 20

@@ -198,7 +198,8 @@ def test_figures_are_dark_in_a_dark_theme(tab):
         return tab.evaluate(
             """[...document.querySelectorAll('.drawing')].map((drawing) => {
                 const ground = drawing.querySelector('svg g path');
-                const text = drawing.querySelector('svg text');  // of an axis: texts on cells keep their colour
+                const text = drawing.querySelector('svg text');  \
+// of an axis: texts on cells keep their colour
                 return [getComputedStyle(ground).fill, getComputedStyle(text).fill];
             })"""
         )

@@ -13,7 +13,8 @@ from lmms_egoplan.report.tables import Column
 from report.printed_tables import DESCRIBED, FILES, half_unit, load, printed
 
 KEYS = {
-    "paper", "table", "where", "what", "label", "scores", "higher_is_better", "best", "derived", "exceptions", "notes",
+    "paper", "table", "where", "what", "label", "scores", "higher_is_better", "best", "derived",
+    "exceptions", "notes",
 }  # fmt: skip
 
 

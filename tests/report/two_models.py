@@ -22,8 +22,10 @@ HOSTILE = (
 )
 SHOWN_HOSTILE = HOSTILE.replace("\x00\x1b", "\u2400\u241b").replace("\ud800", "\ufffd")
 CHOICES = ("close rice box", "put rice box into cupboard", "open cupboard", "close cupboard")
-DIMENSIONS = ("Existence", "Attribute", "Affordance", "Location", "Spatial", "Activity", "Compare", "Count", "Situated",
-              "Forecasting", "Navigation", "Assistance")  # fmt: skip
+DIMENSIONS = (
+    "Existence", "Attribute", "Affordance", "Location", "Spatial", "Activity", "Compare", "Count",
+    "Situated", "Forecasting", "Navigation", "Assistance",
+)  # fmt: skip
 
 
 def draw() -> Any:
@@ -63,8 +65,12 @@ def accuracies() -> Table:
         Column("in_domain", "In-domain", 2, True),
         Column("ties", "Ties", None, False),
     )
-    published = (("BLIP-2", "Flan-T5-XL", 26.71, 25.9, None), ("mPLUG-Owl-2", "LLaMA-2-7B", 27.84, 28.4, None),
-                 ("GPT-4V", "", 37.98, None, None), ("AnyMAL", "LLaMA-2-70B", 24.1, 22.5, None))  # fmt: skip
+    published = (
+        ("BLIP-2", "Flan-T5-XL", 26.71, 25.9, None),
+        ("mPLUG-Owl-2", "LLaMA-2-7B", 27.84, 28.4, None),
+        ("GPT-4V", "", 37.98, None, None),
+        ("AnyMAL", "LLaMA-2-70B", 24.1, 22.5, None),
+    )
     own_rows = ((SHORT, "Qwen2-7B", 37.984, 39.01, 3), (LONG, "Qwen2-7B", 41.52, 43.25, 12))
     rows = (
         *(Row(values) for values in published),
@@ -94,9 +100,12 @@ def scores() -> Table:
         "Unparsed %",
     )
     columns = (
-        Column("run", "Run"), Column("task", "Task"), *(Column(name.lower(), name, 2) for name in numbers),
-        Column("p_value", "p", 4), Column("p_holm", "p (Holm)", 4),
-    )  # fmt: skip
+        Column("run", "Run"),
+        Column("task", "Task"),
+        *(Column(name.lower(), name, 2) for name in numbers),
+        Column("p_value", "p", 4),
+        Column("p_holm", "p (Holm)", 4),
+    )
     tasks = ("egoplan_val", "egoplan_val_generate", "egoplan_val_narrated")
     ps = ((0.0, 1.0), (2e-7, 0.00004), (0.00006, 0.03125))
     rows = (
@@ -142,10 +151,21 @@ def headline(
     **more,
 ) -> Headline:
     return Headline(
-        run=run, benchmark=benchmark, task=task, metric="acc", value=value, decimals=2, interval=interval,
-        questions=questions, coverage=coverage, truncated=truncated, is_generated=is_generated, chance=chance,
-        no_interval="" if interval else "no samples", **more,
-    )  # fmt: skip
+        run=run,
+        benchmark=benchmark,
+        task=task,
+        metric="acc",
+        value=value,
+        decimals=2,
+        interval=interval,
+        questions=questions,
+        coverage=coverage,
+        truncated=truncated,
+        is_generated=is_generated,
+        chance=chance,
+        no_interval="" if interval else "no samples",
+        **more,
+    )
 
 
 SECTIONS = (

@@ -16,8 +16,8 @@ B. {choice_b}
 C. {choice_c}
 D. {choice_d}
 """
-QUESTION = """Considering the progress shown in the video and my current observation in the last frame, \
-what action should I take next in order to {task_goal}?"""
+QUESTION = """Considering the progress shown in the video and my current observation in the last \
+frame, what action should I take next in order to {task_goal}?"""
 
 
 class SlowEgoPlanBench2(SlowEgoPlan):

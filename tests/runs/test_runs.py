@@ -198,8 +198,12 @@ def test_conditions_in_one_run_have_the_numbers_of_separate_runs(data, qwen):
     resumed = run(data, data / "conditions_resumed", *tasks)
     keys = scored_keys(cache)
     assert len(keys) == len(set(keys)) == 3 * 4 * limit
-    both = run(data, data / "conditions_of_two", *hf_vlm(qwen, ",".join(CONDITIONS), "--limit", limit),
-               launcher=TWO_PROCESSES)  # fmt: skip
+    both = run(
+        data,
+        data / "conditions_of_two",
+        *hf_vlm(qwen, ",".join(CONDITIONS), "--limit", limit),
+        launcher=TWO_PROCESSES,
+    )
     for task in CONDITIONS:
         alone = simple_evaluate(
             "hf_vlm",

@@ -101,7 +101,8 @@ from lmms_eval.tasks import TaskManager
 
 TaskManager.index_tasks = TaskManager.initialize_tasks
 del TaskManager.initialize_tasks
-TaskManager.__getattr__ = lambda self, name: getattr(self, {"initialize_tasks": "index_tasks"}[name])
+TaskManager.__getattr__ = lambda self, name: getattr(\
+self, {"initialize_tasks": "index_tasks"}[name])
 
 from lmms_eval.__main__ import cli_evaluate
 

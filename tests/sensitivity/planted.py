@@ -56,9 +56,13 @@ def presets():
     asked = replace(
         OFFICIAL, prompt="flageval", media="flageval", observation="flageval", decoding="flageval"
     )
-    return [Condition("preset", "official", OFFICIAL, "first_letter"),
-            Condition("preset", "lmms-eval-0.7.3", replace(OFFICIAL, media="lmms-eval-0.7.3"), "first_letter"),
-            Condition("preset", "flageval", asked, "first_letter")]  # fmt: skip
+    return [
+        Condition("preset", "official", OFFICIAL, "first_letter"),
+        Condition(
+            "preset", "lmms-eval-0.7.3", replace(OFFICIAL, media="lmms-eval-0.7.3"), "first_letter"
+        ),
+        Condition("preset", "flageval", asked, "first_letter"),
+    ]
 
 
 def questions(count=300):

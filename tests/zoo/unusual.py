@@ -167,7 +167,8 @@ class FaultyLlava(LlavaForConditionalGeneration):
     """Correct, except for passes on the cache of a context with the token `config.faulty_token`."""
 
     def forward(self, input_ids=None, **kwargs):
-        cache = kwargs.get("cache", kwargs.get("past_key_values"))  # its name depends on the version of transformers
+        cache = kwargs.get("cache", kwargs.get("past_key_values"))  \
+# its name depends on the version of transformers
         on_cache = cache is not None and cache.get_seq_length() > 0
         if not on_cache:
             self.is_faulty = bool((input_ids == self.config.faulty_token).any())

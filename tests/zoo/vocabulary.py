@@ -20,11 +20,15 @@ from transformers import (
 
 CORPUS = """
 The user asks what to do next in the kitchen. Which action should come next to make a cup of coffee?
-Take the mug from the shelf, rinse the mug, put the mug on the counter and pour water into the kettle.
+Take the mug from the shelf, rinse the mug, put the mug on the counter and pour water into the \
+kettle.
 Open the fridge, take the milk, close the fridge. Cut the onion, peel the potato, wash the knife.
-Considering the progress shown in the video, what action should be taken next in order to fry an egg?
-Crack the egg into the pan, stir with the spoon, add salt and pepper, pick up the plate, wipe the table.
-Put the pan on the hob. Turn on the hob. Turn off the tap. Sauté the onion. Open the drawer, cut the bread.
+Considering the progress shown in the video, what action should be taken next in order to fry \
+an egg?
+Crack the egg into the pan, stir with the spoon, add salt and pepper, pick up the plate, wipe \
+the table.
+Put the pan on the hob. Turn on the hob. Turn off the tap. Sauté the onion. Open the drawer, cut \
+the bread.
 The assistant answers: place the bowl in the microwave, then set the timer for 2 minutes and wait.
 """.strip().splitlines()
 ASCII = [chr(code) for code in range(33, 127)]

@@ -9,16 +9,18 @@ from lmms_egoplan.benchmarks.actplan.instances import InstanceId
 from media.files import number_image
 
 SCENES = (
-    "Beechwood_0_int", "Beechwood_1_int", "Benevolence_0_int", "Benevolence_1_int", "Benevolence_2_int",
-    "Ihlen_0_int", "Ihlen_1_int", "Merom_0_int", "Merom_1_int", "Pomaria_0_int", "Pomaria_1_int", "Pomaria_2_int",
-    "Rs_int", "Wainscott_0_int", "Wainscott_1_int",
+    "Beechwood_0_int", "Beechwood_1_int", "Benevolence_0_int", "Benevolence_1_int",
+    "Benevolence_2_int", "Ihlen_0_int", "Ihlen_1_int", "Merom_0_int", "Merom_1_int",
+    "Pomaria_0_int", "Pomaria_1_int", "Pomaria_2_int", "Rs_int", "Wainscott_0_int",
+    "Wainscott_1_int",
 )  # fmt: skip
 ACTIVITIES = (
     "assembling_gift_baskets", "cleaning_freezer", "filling_an_Easter_basket", "packing_lunches",
-    "putting_leftovers_away", "storing_food", "making_tea", "cleaning_shoes", "filling_a_Christmas_stocking",
-    "packing_picnics", "putting_away_toys", "storing_the_groceries", "watering_houseplants", "cleaning_windows",
-    "packing_child_s_bag", "putting_dishes_away_after_cleaning", "putting_up_Christmas_decorations_inside",
-    "sorting_mail", "unpacking_suitcase",
+    "putting_leftovers_away", "storing_food", "making_tea", "cleaning_shoes",
+    "filling_a_Christmas_stocking", "packing_picnics", "putting_away_toys", "storing_the_groceries",
+    "watering_houseplants", "cleaning_windows", "packing_child_s_bag",
+    "putting_dishes_away_after_cleaning", "putting_up_Christmas_decorations_inside", "sorting_mail",
+    "unpacking_suitcase",
 )  # fmt: skip
 ENDING = (
     "Generate admissible procedural plans using the planning steps described with action(object). "
@@ -29,10 +31,13 @@ ENDING = (
 # A problem whose goals a `plan` can reach.
 PROBLEM = """(define (problem {}_0)
     (:domain igibson)
-    (:objects cup.n.01_1 - cup.n.01 soap.n.01_1 - soap.n.01 sink.n.01_1 - sink.n.01 cabinet.n.01_1 - cabinet.n.01
+    (:objects cup.n.01_1 - cup.n.01 soap.n.01_1 - soap.n.01 sink.n.01_1 - sink.n.01 \
+cabinet.n.01_1 - cabinet.n.01
         table.n.02_1 - table.n.02)
-    (:init (ontop cup.n.01_1 table.n.02_1) (ontop soap.n.01_1 table.n.02_1) (inroom sink.n.01_1 kitchen))
-    (:goal (and (inside ?cup.n.01_1 ?sink.n.01_1) (open ?cabinet.n.01_1) (nextto ?soap.n.01_1 ?sink.n.01_1)))
+    (:init (ontop cup.n.01_1 table.n.02_1) (ontop soap.n.01_1 table.n.02_1) \
+(inroom sink.n.01_1 kitchen))
+    (:goal (and (inside ?cup.n.01_1 ?sink.n.01_1) (open ?cabinet.n.01_1) \
+(nextto ?soap.n.01_1 ?sink.n.01_1)))
 )
 """
 

@@ -20,7 +20,8 @@ TEXT = """; a comment with (parentheses
     (:goal (and
         (forn (2) (?cup.n.01 - cup.n.01) (inside ?cup.n.01 ?box.n.01_1))
         (not (open ?box.n.01_1))
-        (fornpairs (1) (?cup.n.01 - cup.n.01) (?box.n.01 - box.n.01) (inside ?cup.n.01 ?box.n.01)))))
+        (fornpairs (1) (?cup.n.01 - cup.n.01) (?box.n.01 - box.n.01) \
+(inside ?cup.n.01 ?box.n.01)))))
 """
 
 

@@ -27,12 +27,16 @@ from lmms_egoplan.errors import LmmsEgoplanError
 KITCHEN = """(define (problem kitchen_0) (:domain igibson)
     (:objects plate.n.04_1 plate.n.04_2 plate.n.04_3 - plate.n.04 rag.n.01_1 - rag.n.01
         basket.n.01_1 basket.n.01_2 - basket.n.01
-        sink.n.01_1 - sink.n.01 cabinet.n.01_1 - cabinet.n.01 table.n.02_1 - table.n.02 lamp.n.02_1 - lamp.n.02
+        sink.n.01_1 - sink.n.01 cabinet.n.01_1 - cabinet.n.01 table.n.02_1 - table.n.02 \
+lamp.n.02_1 - lamp.n.02
         floor.n.01_1 floor.n.01_2 - floor.n.01 agent.n.01_1 - agent.n.01)
-    (:init (ontop plate.n.04_1 table.n.02_1) (stained plate.n.04_1) (ontop plate.n.04_2 table.n.02_1)
+    (:init (ontop plate.n.04_1 table.n.02_1) (stained plate.n.04_1) \
+(ontop plate.n.04_2 table.n.02_1)
         (inside plate.n.04_3 cabinet.n.01_1) (onfloor rag.n.01_1 floor.n.01_1) (dusty rag.n.01_1)
-        (onfloor basket.n.01_1 floor.n.01_2) (onfloor basket.n.01_2 floor.n.01_2) (ontop lamp.n.02_1 table.n.02_1)
-        (inroom sink.n.01_1 kitchen) (inroom cabinet.n.01_1 kitchen) (inroom table.n.02_1 living_room)
+        (onfloor basket.n.01_1 floor.n.01_2) (onfloor basket.n.01_2 floor.n.01_2) \
+(ontop lamp.n.02_1 table.n.02_1)
+        (inroom sink.n.01_1 kitchen) (inroom cabinet.n.01_1 kitchen) \
+(inroom table.n.02_1 living_room)
         (inroom floor.n.01_1 kitchen) (inroom floor.n.01_2 living_room))
     (:goal {}))"""
 

@@ -37,8 +37,8 @@ pytestmark = pytest.mark.usefixtures("data")
 
 PUBLISHED = DATA / "actplan" / "annotation"
 COLUMNS = [
-    "id", "scene", "activity", "setting", "activity_type", "task_description", "images", "gold_plan_1", "gold_plan_2",
-    "problem", "split_size", "setting_size", "question_set",
+    "id", "scene", "activity", "setting", "activity_type", "task_description", "images",
+    "gold_plan_1", "gold_plan_2", "problem", "split_size", "setting_size", "question_set",
 ]  # fmt: skip
 
 

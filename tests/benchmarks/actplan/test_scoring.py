@@ -190,7 +190,8 @@ def test_values_of_a_plan():
 PROBLEM = """(define (problem b_0) (:domain igibson)
     (:objects cup.n.01_1 - cup.n.01 sink.n.01_1 - sink.n.01 table.n.02_1 - table.n.02)
     (:init (ontop cup.n.01_1 table.n.02_1))
-    (:goal (and (inside ?cup.n.01_1 ?sink.n.01_1) (soaked ?cup.n.01_1) (nextto ?cup.n.01_1 ?sink.n.01_1))))"""
+    (:goal (and (inside ?cup.n.01_1 ?sink.n.01_1) (soaked ?cup.n.01_1) \
+(nextto ?cup.n.01_1 ?sink.n.01_1))))"""
 
 
 def test_the_goal_check_of_a_plan():

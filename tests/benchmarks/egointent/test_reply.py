@@ -130,7 +130,8 @@ def test_cut_off_field_is_read_to_the_end(text):
         (f"{JSON}\nHere is the revised JSON: {OTHER_JSON}", dict.fromkeys(FIELDS, "aa bb")),
         (f"{JSON}\n{OTHER_JSON}\nThis would be wrong: {LAST_JSON}", dict.fromkeys(FIELDS, "aa bb")),
         (
-            f"{JSON}\n\n{prompt_text({'step_id': 's2'})}\n{json.dumps(dict.fromkeys(FIELDS, 'aa bb'))}",
+            f"{JSON}\n\n{prompt_text({'step_id': 's2'})}\n"
+            f"{json.dumps(dict.fromkeys(FIELDS, 'aa bb'))}",
             ALL,
         ),
         ("Local intent: aa: bb global intent: cc", {"local_intent": "aa: bb global intent: cc"}),

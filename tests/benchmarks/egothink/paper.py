@@ -136,4 +136,31 @@ TABLE_7 = (
 START, END = "[The Start of Assistant’s Answer]\n", "\n\n[The End of Assistant’s Answer]"
 
 # The line of judge_prompts.jsonl with the name single-math-v2, AdaCheng/EgoThink, commit fbafe8f.
-SINGLE_MATH_V2 = r"""{"name": "single-math-v2", "type": "single", "system_prompt": "You are a helpful assistant.", "prompt_template": "[Instruction]\nPlease act as an impartial judge and evaluate the quality of the response provided by an AI assistant to the user question displayed below. Your evaluation should consider correctness and helpfulness. You will be given a reference answer and the assistant's answer. Begin your evaluation by comparing the assistant's answer with the reference answer. Identify and correct any mistakes. The assistant has access to an image alongwith questions but you will not be given images. Therefore, please consider only how the answer is close to the reference answer. If the assistant's answer is not exactly same as or similar to the answer, then he must be wrong.  Be as objective as possible. Discourage uninformative answers. Also, equally treat short and long answers and focus on the correctness of answers.  After providing your explanation, you must rate the response with either 0, 0.5 or 1 by strictly following this format: \"[[rating]]\", for example: \"Rating: [[0.5]]\".\n\n[Question]\n{question}\n\n[The Start of Reference Answer]\n{ref_answer_1}\n[The End of Reference Answer]\n\n[The Start of Assistant's Answer]\n{answer}\n[The End of Assistant's Answer]", "description": "Prompt for general questions", "category": "math", "output_format": "[[rating]]"}"""
+SINGLE_MATH_V2 = (
+    r'{"name": "single-math-v2", '
+    r'"type": "single", '
+    r'"system_prompt": "You are a helpful assistant.", '
+    r'"prompt_template": "[Instruction]\n'
+    r"Please act as an impartial judge and evaluate the quality of the response provided by an AI "
+    r"assistant to the user question displayed below. Your evaluation should consider correctness "
+    r"and helpfulness. You will be given a reference answer and the assistant's answer. Begin your "
+    r"evaluation by comparing the assistant's answer with the reference answer. Identify and "
+    r"correct any mistakes. The assistant has access to an image alongwith questions but you will "
+    r"not be given images. Therefore, please consider only how the answer is close to the "
+    r"reference answer. If the assistant's answer is not exactly same as or similar to the answer, "
+    r"then he must be wrong.  Be as objective as possible. Discourage uninformative answers. Also, "
+    r"equally treat short and long answers and focus on the correctness of answers.  After "
+    r"providing your explanation, you must rate the response with either 0, 0.5 or 1 by strictly "
+    r"following this format: \"[[rating]]\", for example: \"Rating: [[0.5]]\".\n\n"
+    r"[Question]\n"
+    r"{question}\n\n"
+    r"[The Start of Reference Answer]\n"
+    r"{ref_answer_1}\n"
+    r"[The End of Reference Answer]\n\n"
+    r"[The Start of Assistant's Answer]\n"
+    r"{answer}\n"
+    r"""[The End of Assistant's Answer]", """
+    r'"description": "Prompt for general questions", '
+    r'"category": "math", '
+    r'"output_format": "[[rating]]"}'
+)

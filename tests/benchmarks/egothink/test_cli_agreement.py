@@ -111,7 +111,8 @@ def test_two_judges_and_people(tmp_path):
         "pearson", "pearson_low", "pearson_high",
         "kappa_unweighted", "kappa_unweighted_low", "kappa_unweighted_high",
         "kappa_linear", "kappa_linear_low", "kappa_linear_high",
-        "krippendorff_alpha", "krippendorff_alpha_low", "krippendorff_alpha_high", "undefined_resamples",
+        "krippendorff_alpha", "krippendorff_alpha_low", "krippendorff_alpha_high",
+        "undefined_resamples",
     ]  # fmt: skip
     together = [row for row in table if not row["second"]]
     table = [row for row in table if row["second"]]

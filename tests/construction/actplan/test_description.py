@@ -8,8 +8,10 @@ from lmms_egoplan.construction.actplan.description import unnamed
 
 PROBLEM = parse_problem(
     """(define (problem tea_0) (:domain igibson)
-    (:objects cup.n.01_1 cup.n.01_2 - cup.n.01 gym_shoe.n.01_1 - gym_shoe.n.01 highchair.n.01_1 - highchair.n.01
-        electric_refrigerator.n.01_1 - electric_refrigerator.n.01 window.n.01_1 - window.n.01 agent.n.01_1 - agent.n.01)
+    (:objects cup.n.01_1 cup.n.01_2 - cup.n.01 gym_shoe.n.01_1 - gym_shoe.n.01 \
+highchair.n.01_1 - highchair.n.01
+        electric_refrigerator.n.01_1 - electric_refrigerator.n.01 window.n.01_1 - window.n.01 \
+agent.n.01_1 - agent.n.01)
     (:init (dusty cup.n.01_1) (ontop cup.n.01_1 highchair.n.01_1) (inroom window.n.01_1 kitchen)
         (stained gym_shoe.n.01_1))
     (:goal (and

@@ -6,9 +6,11 @@ from lmms_egoplan.construction.actplan.soundness import flaws_in, problems_in, u
 from lmms_egoplan.demo import DATA
 
 KITCHEN = """(define (problem kitchen_0) (:domain igibson)
-    (:objects jar.n.01_1 jar.n.01_2 - jar.n.01 cherry.n.01_1 cherry.n.01_2 - cherry.n.01 shelf.n.01_1 - shelf.n.01
+    (:objects jar.n.01_1 jar.n.01_2 - jar.n.01 cherry.n.01_1 cherry.n.01_2 - cherry.n.01 \
+shelf.n.01_1 - shelf.n.01
         table.n.02_1 - table.n.02 floor.n.01_1 floor.n.01_2 - floor.n.01 agent.n.01_1 - agent.n.01)
-    (:init (ontop jar.n.01_1 table.n.02_1) (inside jar.n.01_2 shelf.n.01_1) (inside cherry.n.01_1 jar.n.01_1)
+    (:init (ontop jar.n.01_1 table.n.02_1) (inside jar.n.01_2 shelf.n.01_1) \
+(inside cherry.n.01_1 jar.n.01_1)
         (ontop cherry.n.01_2 table.n.02_1) (frozen cherry.n.01_1) (not (dusty jar.n.01_1))
         (inroom shelf.n.01_1 kitchen) (inroom floor.n.01_1 kitchen) (inroom floor.n.01_2 hall) {})
     (:goal {}))"""

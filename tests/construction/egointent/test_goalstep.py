@@ -306,8 +306,13 @@ REASONS = (
 TIMES = st.floats(0, 1e5) | st.integers(0, 50)
 TEXTS = st.text(min_size=1, max_size=4).filter(str.strip)
 SUBSTEPS = st.builds(segment, TIMES, TIMES, TEXTS)
-STEPS = st.builds(lambda start, end, text, below: segment(start, end, text, *below), TIMES, TIMES, TEXTS,
-                  st.lists(SUBSTEPS, max_size=3))  # fmt: skip
+STEPS = st.builds(
+    lambda start, end, text, below: segment(start, end, text, *below),
+    TIMES,
+    TIMES,
+    TEXTS,
+    st.lists(SUBSTEPS, max_size=3),
+)
 CATEGORIES = st.sampled_from(["COOKING:", "GARDENING:A_B", "COOKING: _ ", "COOKING"])
 
 

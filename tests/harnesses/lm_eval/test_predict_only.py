@@ -29,9 +29,15 @@ def run(data, checkpoint):
         patch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "nobody")
         model = HFVLMRanker(checkpoint["llava"], device="cpu", dtype="float32", batch_size=4)
         results = simple_evaluate(
-            model, tasks=tasks, predict_only=True, num_fewshot=3, apply_chat_template=True, bootstrap_iters=0,
-            gen_kwargs={"max_gen_toks": 4}, task_manager=manager(),
-        )  # fmt: skip
+            model,
+            tasks=tasks,
+            predict_only=True,
+            num_fewshot=3,
+            apply_chat_template=True,
+            bootstrap_iters=0,
+            gen_kwargs={"max_gen_toks": 4},
+            task_manager=manager(),
+        )
         yield results, tasks, server.prompts
 
 

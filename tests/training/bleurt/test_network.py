@@ -94,5 +94,6 @@ def test_action_words_are_single_tokens(real):
     _, tokenizer = real
     tokens, _ = encode_pair(tokenizer, 512, "switch-on(lamp)", "place_inside(box, cup)")
     assert tokenizer.convert_ids_to_tokens(tokens["input_ids"]) == [
-        "[CLS]", "switch-on", "(", "lamp", ")", "[SEP]", "place_inside", "(", "box", ",", "cup", ")", "[SEP]"
+        "[CLS]", "switch-on", "(", "lamp", ")",
+        "[SEP]", "place_inside", "(", "box", ",", "cup", ")", "[SEP]",
     ]  # fmt: skip

@@ -55,8 +55,8 @@ def same_end(out, whole):
 def test_finished_run_has_all_files_and_scores(whole, inputs):
     out, scores, remarks = whole
     assert sorted(path.name for path in out.iterdir()) == [
-        "README.md", "config.json", "model.safetensors", "run.json", "scores.json", "tokenizer.json",
-        "tokenizer_config.json",
+        "README.md", "config.json", "model.safetensors", "run.json", "scores.json",
+        "tokenizer.json", "tokenizer_config.json",
     ]  # fmt: skip
     assert json.loads((out / "scores.json").read_text()) == scores
     (remark,) = remarks

@@ -100,10 +100,15 @@ def test_an_unrated_dimension_has_no_score(tmp_path):
 
 def test_a_custom_task_replaces_only_a_missing_dimension(tmp_path):
     path = write_run(
-        tmp_path, "lmms-eval", "org/Model-7B",
-        {f"egothink_{name}": egothink_answers(name, COUNT, 0.5) for name in ("counting", "existence")}
+        tmp_path,
+        "lmms-eval",
+        "org/Model-7B",
+        {
+            f"egothink_{name}": egothink_answers(name, COUNT, 0.5)
+            for name in ("counting", "existence")
+        }
         | {"egothink_object_existence": egothink_answers("existence", COUNT, 0.9)},
-    )  # fmt: skip
+    )
     report_section = EgoThinkReport(read_runs([path.parent]).runs).section()
     (row,) = run_rows(report_section, "egothink_table3")
     (run,) = read_runs([path.parent]).runs
