@@ -180,14 +180,7 @@ def measure_speed(
         "candidates  arm                               s/question  over prompt_logprobs", flush=True
     )
     for count in COUNTS:
-        times: dict[str, list[float]] = {name: [] for name in arms}
-        early_report = ""
-        for _ in range(repeats):
-            for name, arm in arms.items():
-                times[name].append(arm(count))
-                if name == "forced":
-                    early_report = _early_candidates(engine.finished)
-        medians = {name: statistics.median(values) for name, values in times.items()}
+        medians, early_report = measure_arms(arms, count, repeats, engine)
         for name, seconds in medians.items():
             print(
                 (
@@ -197,6 +190,23 @@ def measure_speed(
                 flush=True,
             )
         print(f"{count:10}  forced: {early_report}", flush=True)
+
+
+def measure_arms(
+    arms: dict[str, Callable[[int], float]], count: int, repeats: int, engine: RecordingEngine
+) -> tuple[dict[str, float], str]:
+    """Return each arm's median seconds per question of `count` candidates, and the report on the
+    candidates that "forced" finished early.
+    """
+    times: dict[str, list[float]] = {name: [] for name in arms}
+    early_report = ""
+    for _ in range(repeats):
+        for name, arm in arms.items():
+            times[name].append(arm(count))
+            if name == "forced":
+                early_report = _early_candidates(engine.finished)
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    return medians, early_report
 
 
 def measure_server(

@@ -497,10 +497,8 @@ def check_lessons(out: Path) -> None:
     assert "two runs disagree" in page
 
 
-@pytest.mark.whole
-def test_demo_from_scenes_to_scores(tmp_path):
-    # The folder of an earlier run, with results that must not be read.
-    out = tmp_path / "a demo, again"
+def write_earlier_folder(out: Path) -> None:
+    """Write the folder of an earlier run, with results that must not be read."""
     stale = out / "results" / "checkpoint" / "20200101_000000_results.json"
     stale.parent.mkdir(parents=True)
     stale.write_text("{}")
@@ -508,61 +506,69 @@ def test_demo_from_scenes_to_scores(tmp_path):
     (out / MANIFEST).write_text(json.dumps(manifest))
     (out / "notes.txt").write_text("mine")
 
-    result = CliRunner().invoke(
-        app, ["demo", "--out", str(out)], env={"COLUMNS": "120"} | USERS_JUDGE
-    )
 
-    assert result.exit_code == 0, result.output
-    assert (out / "notes.txt").read_text() == "mine"
-    steps = [result.stdout.index(f"\n{number}/6  ") for number in range(1, 7)]
-    positions = [
-        result.stdout.index("random weights"),
-        *steps,
-        result.stdout.index("egoplan_val_generate"),
-    ]
+def check_output(stdout: str, out: Path) -> None:
+    """The output has the steps in their order and the scores, and names the page."""
+    steps = [stdout.index(f"\n{number}/6  ") for number in range(1, 7)]
+    positions = [stdout.index("random weights"), *steps, stdout.index("egoplan_val_generate")]
     assert positions == sorted(positions)
-    lines = [line.split("  ") for line in result.stdout.splitlines()]
+    lines = [line.split("  ") for line in stdout.splitlines()]
     rows = [cells[0].strip() or cells[1].strip() for cells in lines if cells[1:]]
     assert {"acc", "average of the twelve", "overall", "Norm. LCS"} <= {*rows}
     page = out / "report" / "index.html"
-    assert f"Report, to open in a browser: {page}" in result.stdout
+    assert f"Report, to open in a browser: {page}" in stdout
     assert "egothink/existence/1" in page.read_text(encoding="utf-8")
+
+
+def check_folder(out: Path) -> None:
+    """No prepared data are left in the folder, and each benchmark has tables."""
     tasks = [task for demo in DEMO_SETS.values() for task in demo.tasks]
     assert not {path.name for path in out.iterdir()} & {"actplan", *tasks}
     for benchmark in BENCHMARKS:
         assert [*out.glob(f"report/tables/{benchmark.name}_*.csv")]
 
+
+def metrics_of(out: Path, model: str) -> dict[str, dict]:
+    """Return a model's metrics of each task."""
+    (results,) = out.glob(f"results/{model}/*_results.json")
+    return {
+        task: {name.partition(",")[0]: value for name, value in named.items()}
+        for task, named in json.loads(results.read_text())["results"].items()
+    }
+
+
+def check_counts(out: Path, model: str, metrics: dict[str, dict]) -> None:
+    """All questions of the rendered scenes are asked, and all answers judged."""
+    assert {of_task.get("question_set") for of_task in metrics.values()} - {None} == {
+        "rendered scenes"
+    }
+    counts = {
+        "egoplan_val": 24,
+        "egoplan_bench2": 24,
+        **{dimension.task: 2 for dimension in DIMENSIONS},
+    }
+    for task, count in counts.items():
+        assert (metrics[task]["num_questions"], metrics[task]["coverage"]) == (count, 1)
+        (samples,) = out.glob(f"results/{model}/*_samples_{task}.jsonl")
+        assert len(samples.read_text().splitlines()) == count
+    for dimension in DIMENSIONS:
+        assert metrics[dimension.task]["judge_coverage"] == 1
+        assert metrics[dimension.task]["judge_model"] == "scripted-judge"
+    assert (metrics["egointent"]["num_steps"], metrics["egointent"]["coverage"]) == (12, 1)
+    for task in ("actplan", "actplan_text_only"):
+        plans = metrics[task]
+        assert (plans["num_plans"], plans["num_gold_2"], plans["coverage"]) == (14, 14, 1)
+        assert plans["plans_by_setting"] == {"counterfactual": 2, "normal": 12}
+        assert "bleurt_correct" not in plans
+        assert (plans["encoder"], "is not set" in plans["bleurt_model"]) == ("encoder", True)
+
+
+def check_scores(metrics_by_model: dict[str, dict[str, dict]]) -> None:
+    """The scripted models have the scores for which they were written."""
     main = {}
-    for model in (GOOD, POOR, RANDOM):
-        (results,) = out.glob(f"results/{model}/*_results.json")
-        metrics = {
-            task: {name.partition(",")[0]: value for name, value in named.items()}
-            for task, named in json.loads(results.read_text())["results"].items()
-        }
-        assert {of_task.get("question_set") for of_task in metrics.values()} - {None} == {
-            "rendered scenes"
-        }
+    for model, metrics in metrics_by_model.items():
         for demo in DEMO_SETS.values():
             main |= {(model, task): metrics[task][metric] for task, metric in demo.scores.items()}
-        counts = {
-            "egoplan_val": 24,
-            "egoplan_bench2": 24,
-            **{dimension.task: 2 for dimension in DIMENSIONS},
-        }
-        for task, count in counts.items():
-            assert (metrics[task]["num_questions"], metrics[task]["coverage"]) == (count, 1)
-            (samples,) = out.glob(f"results/{model}/*_samples_{task}.jsonl")
-            assert len(samples.read_text().splitlines()) == count
-        for dimension in DIMENSIONS:
-            assert metrics[dimension.task]["judge_coverage"] == 1
-            assert metrics[dimension.task]["judge_model"] == "scripted-judge"
-        assert (metrics["egointent"]["num_steps"], metrics["egointent"]["coverage"]) == (12, 1)
-        for task in ("actplan", "actplan_text_only"):
-            plans = metrics[task]
-            assert (plans["num_plans"], plans["num_gold_2"], plans["coverage"]) == (14, 14, 1)
-            assert plans["plans_by_setting"] == {"counterfactual": 2, "normal": 12}
-            assert "bleurt_correct" not in plans
-            assert (plans["encoder"], "is not set" in plans["bleurt_model"]) == ("encoder", True)
     expected = {
         (GOOD, "egoplan_val"): 19 / 24,
         (POOR, "egoplan_val"): 10 / 24,
@@ -577,6 +583,25 @@ def test_demo_from_scenes_to_scores(tmp_path):
         (POOR, "actplan_text_only"): 0.44071068,
     }
     assert {key: main[key] for key in expected} == pytest.approx(expected)
+
+
+@pytest.mark.whole
+def test_demo_from_scenes_to_scores(tmp_path):
+    out = tmp_path / "a demo, again"
+    write_earlier_folder(out)
+
+    result = CliRunner().invoke(
+        app, ["demo", "--out", str(out)], env={"COLUMNS": "120"} | USERS_JUDGE
+    )
+
+    assert result.exit_code == 0, result.output
+    assert (out / "notes.txt").read_text() == "mine"
+    check_output(result.stdout, out)
+    check_folder(out)
+    metrics_by_model = {model: metrics_of(out, model) for model in (GOOD, POOR, RANDOM)}
+    for model, metrics in metrics_by_model.items():
+        check_counts(out, model, metrics)
+    check_scores(metrics_by_model)
 
     check_lessons(out)
     check_marks(out)

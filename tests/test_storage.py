@@ -104,9 +104,16 @@ def test_early_data_are_of_the_first_format(data_format):
 
 def test_the_formats_that_each_benchmark_reads():
     prepared = {benchmark.name: benchmark.splits for benchmark in BENCHMARKS}
-    assert {name: (splits.oldest_format, splits.data_format) for name, splits in prepared.items()} == {
-        "egoplan": (3, 3), "egoplan_bench2": (2, 2), "egothink": (2, 2), "egointent": (4, 4), "actplan": (3, 3),
-    }  # fmt: skip
+    formats = {
+        name: (splits.oldest_format, splits.data_format) for name, splits in prepared.items()
+    }
+    assert formats == {
+        "egoplan": (3, 3),
+        "egoplan_bench2": (2, 2),
+        "egothink": (2, 2),
+        "egointent": (4, 4),
+        "actplan": (3, 3),
+    }
 
 
 @pytest.mark.parametrize("method", ["folder", "load"])

@@ -266,10 +266,8 @@ def problem(row: Record) -> str:
 
     def literal(text: str, mark: str = "") -> str:
         if text.startswith("or "):
-            return (
-                "(or "
-                f"{' '.join(literal(part, mark) for part in text.removeprefix('or ').split(' / '))})"
-            )
+            alternatives = text.removeprefix("or ").split(" / ")
+            return f"(or {' '.join(literal(part, mark) for part in alternatives)})"
         if text.startswith("not "):
             return f"(not {literal(text.removeprefix('not '), mark)})"
         predicate, *arguments = text.split()

@@ -1,6 +1,6 @@
 """Generate forms of verdicts on EgoThink and EgoIntent, each with the expected rating."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import permutations, product
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,74 +31,91 @@ TEXTS = SimpleNamespace(
 def egothink_forms() -> Iterator[Form]:
     """Yield forms of verdicts for the prompt of Table 7."""
     for index, (rating, texts) in enumerate(TEXTS.spelled.items()):
-        bracketed = [f"[[{text}]]" for text in texts]
-        plain, other = bracketed[0], f"[[{(0, 0.5, 1)[index - 1]}]]"
-        for text, opening in product(bracketed, TEXTS.openings):
-            yield Form("one rating", opening.format(text), rating)
-        for reason, opening in product(TEXTS.reasons, TEXTS.openings[:2]):
-            yield Form("one rating", f"{reason}\n\n{opening.format(plain)}", rating)
-            yield Form("one rating", f"{opening.format(plain)}\n{reason}", rating)
-        for marks in (*TEXTS.marks, *TEXTS.fences):
-            yield Form("marks", f"Fine.\n{marks.format(f'Rating: {plain}')}", rating)
-            yield Form("marks", f"Fine.\n{marks.format(plain)}", rating)
-        for thought in TEXTS.thoughts:
-            thought = thought.format(rating=texts[0], other=other[2:-2])
-            yield Form("thinking", f"{thought}Rating: {plain}", rating)
-            yield Form("thinking", f"{thought}So it is right.\n\n**Rating: {plain}**", rating)
-        for single in TEXTS.single:
-            yield Form("single brackets", f"Fine.\n{single.format(texts[0])}", rating)
-            yield Form(
-                "single brackets",
-                f"{single.format(texts[0])}\nThe reference says the same.",
-                rating,
-            )
-            yield Form(
-                "single brackets", f"{single.format(texts[0])} It is, as [1] says, {other}.", None
-            )
-        for listed in (
-            "Rating: [0], [0.5] or [1]",
-            "rating [0]/[0.5]/[1]",
-            "Rating: [1] (see [0])",
-        ):
-            yield Form("single brackets", f"Fine.\n{listed}", None)
-            yield Form("single brackets", f"{listed}\n{plain}", rating)
-            yield Form("single brackets", f"{listed} {plain}", None)
-        for first, second in product(bracketed[:3], bracketed[:3]):
-            yield Form("ratings agree", f"I give {first}.\n\nRating: {second}", rating)
-            yield Form("ratings agree", f"{first} {second}", rating)
+        plain = f"[[{texts[0]}]]"
+        other = f"[[{(0, 0.5, 1)[index - 1]}]]"
+        yield from one_rating_forms(rating, texts)
+        yield from marked_forms(rating, plain)
+        yield from thinking_forms(rating, texts[0], other[2:-2])
+        yield from single_bracket_forms(rating, texts[0], other)
+        yield from agreeing_forms(rating, texts[:3])
         for opening in TEXTS.openings:
-            yield Form(
-                "last line decides", f"First I thought of {other}.\n{opening.format(plain)}", rating
-            )
-            yield Form(
-                "last line decides",
-                f"{other} {other}?\n\nNo.\n**{opening.format(plain)}**\n\n",
-                rating,
-            )
-            yield Form(
-                "last line decides",
-                f"Scale: [[0]], [[0.5]], [[1]].\n{opening.format(plain)}",
-                rating,
-            )
-            yield Form("last line decides", f"Not [[7]].\n{opening.format(plain)}", rating)
-            yield Form("ambiguous", f"{opening.format(plain)} (scale: [[0]], [[0.5]], [[1]])", None)
-            yield Form("ambiguous", f"{opening.format(plain)} or {other}", None)
-            yield Form("ambiguous", f"{opening.format(plain)} out of [[100]]", None)
-            yield Form("in a sentence", f"{opening.format(plain)}\nOr {other} or {plain}.", rating)
-            yield Form(
-                "in a sentence", f"{opening.format(plain)}\nNo, {other}.\nThat is all.", rating
-            )
-            yield Form("in a sentence", f"{opening.format(plain)}\nScale: 0 to [[7]]", rating)
-        for addition in TEXTS.runs_on:
-            yield Form("runs on", f"Fine. Rating: {plain}{addition.format(other, other)}", rating)
-            yield Form("runs on", f"{plain}{addition.format('[[7]]', '[[x]]')}", rating)
-            without_rating = (
-                f"No rating here.{addition.format(other, other)}" if addition[0] == "\n" else "none"
-            )
-            yield Form("runs on", without_rating, None)
-        for addition in TEXTS.starts_anew:
-            yield Form("starts anew", f"Rating: {plain}{addition.format(other)}", None)
-            yield Form("starts anew", f"Rating: {plain}{addition.format(plain)}", rating)
+            yield from several_rating_forms(rating, opening.format(plain), plain, other)
+        yield from continued_forms(rating, plain, other)
+
+
+def one_rating_forms(rating: float, texts: Sequence[str]) -> Iterator[Form]:
+    """Yield forms with a single rating in double brackets, in all its spellings."""
+    plain = f"[[{texts[0]}]]"
+    for text, opening in product(texts, TEXTS.openings):
+        yield Form("one rating", opening.format(f"[[{text}]]"), rating)
+    for reason, opening in product(TEXTS.reasons, TEXTS.openings[:2]):
+        yield Form("one rating", f"{reason}\n\n{opening.format(plain)}", rating)
+        yield Form("one rating", f"{opening.format(plain)}\n{reason}", rating)
+
+
+def marked_forms(rating: float, plain: str) -> Iterator[Form]:
+    """Yield forms with marks of Markdown around the rating."""
+    for marks in (*TEXTS.marks, *TEXTS.fences):
+        yield Form("marks", f"Fine.\n{marks.format(f'Rating: {plain}')}", rating)
+        yield Form("marks", f"Fine.\n{marks.format(plain)}", rating)
+
+
+def thinking_forms(rating: float, text: str, other_text: str) -> Iterator[Form]:
+    """Yield forms whose reasoning comes before the rating, and may contain another one."""
+    for template in TEXTS.thoughts:
+        thought = template.format(rating=text, other=other_text)
+        yield Form("thinking", f"{thought}Rating: [[{text}]]", rating)
+        yield Form("thinking", f"{thought}So it is right.\n\n**Rating: [[{text}]]**", rating)
+
+
+def single_bracket_forms(rating: float, text: str, other: str) -> Iterator[Form]:
+    """Yield forms with ratings or scales in single brackets."""
+    plain = f"[[{text}]]"
+    for template in TEXTS.single:
+        single = template.format(text)
+        yield Form("single brackets", f"Fine.\n{single}", rating)
+        yield Form("single brackets", f"{single}\nThe reference says the same.", rating)
+        yield Form("single brackets", f"{single} It is, as [1] says, {other}.", None)
+    for scale in ("Rating: [0], [0.5] or [1]", "rating [0]/[0.5]/[1]", "Rating: [1] (see [0])"):
+        yield Form("single brackets", f"Fine.\n{scale}", None)
+        yield Form("single brackets", f"{scale}\n{plain}", rating)
+        yield Form("single brackets", f"{scale} {plain}", None)
+
+
+def agreeing_forms(rating: float, texts: Sequence[str]) -> Iterator[Form]:
+    """Yield forms with two spellings of the same rating."""
+    for first, second in product(texts, texts):
+        yield Form("ratings agree", f"I give [[{first}]].\n\nRating: [[{second}]]", rating)
+        yield Form("ratings agree", f"[[{first}]] [[{second}]]", rating)
+
+
+def several_rating_forms(rating: float, verdict: str, plain: str, other: str) -> Iterator[Form]:
+    """Yield forms with other ratings before, next to or after the verdict."""
+    yield Form("last line decides", f"First I thought of {other}.\n{verdict}", rating)
+    yield Form("last line decides", f"{other} {other}?\n\nNo.\n**{verdict}**\n\n", rating)
+    yield Form("last line decides", f"Scale: [[0]], [[0.5]], [[1]].\n{verdict}", rating)
+    yield Form("last line decides", f"Not [[7]].\n{verdict}", rating)
+    yield Form("ambiguous", f"{verdict} (scale: [[0]], [[0.5]], [[1]])", None)
+    yield Form("ambiguous", f"{verdict} or {other}", None)
+    yield Form("ambiguous", f"{verdict} out of [[100]]", None)
+    yield Form("in a sentence", f"{verdict}\nOr {other} or {plain}.", rating)
+    yield Form("in a sentence", f"{verdict}\nNo, {other}.\nThat is all.", rating)
+    yield Form("in a sentence", f"{verdict}\nScale: 0 to [[7]]", rating)
+
+
+def continued_forms(rating: float, plain: str, other: str) -> Iterator[Form]:
+    """Yield forms in which the judge continues after its verdict, or starts another one."""
+    for addition in TEXTS.runs_on:
+        yield Form("runs on", f"Fine. Rating: {plain}{addition.format(other, other)}", rating)
+        yield Form("runs on", f"{plain}{addition.format('[[7]]', '[[x]]')}", rating)
+        if addition.startswith("\n"):
+            without_rating = f"No rating here.{addition.format(other, other)}"
+        else:
+            without_rating = "none"
+        yield Form("runs on", without_rating, None)
+    for addition in TEXTS.starts_anew:
+        yield Form("starts anew", f"Rating: {plain}{addition.format(other)}", None)
+        yield Form("starts anew", f"Rating: {plain}{addition.format(plain)}", rating)
 
 
 def egointent_forms() -> Iterator[Form]:

@@ -366,7 +366,8 @@ def test_numbers_are_formatted_for_readers():
         "<0.0001", "<0.0001", "0.0001", "0.0000"
     ]  # fmt: skip
     assert show(1e-300, 4) == show(-0.00004, 4, "p_value") == "0.0000"
-    assert [percent(share).replace("\u202f", " ") for share in (0.0, 1e-5, 0.98301, 0.99999, 1.0, 1.2)] == [
+    shares = (0.0, 1e-5, 0.98301, 0.99999, 1.0, 1.2)
+    assert [percent(share).replace("\u202f", " ") for share in shares] == [
         "0 %", "< 0.1 %", "98.3 %", "> 99.9 %", "100 %", "100 %"
     ]  # fmt: skip
 

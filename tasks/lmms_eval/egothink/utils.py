@@ -9,7 +9,7 @@ from PIL import Image
 from lmms_egoplan.benchmarks.egothink.dimensions import BY_NAME, DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.marks import explained
 from lmms_egoplan.benchmarks.egothink.metrics import mean_over_dimensions  # noqa: F401
-from lmms_egoplan.benchmarks.egothink.presets import chosen_judge_protocol, chosen_preset
+from lmms_egoplan.benchmarks.egothink.presets import Preset, chosen_judge_protocol, chosen_preset
 from lmms_egoplan.benchmarks.egothink.protocol import (
     block_by_model_type,
     block_of_model,
@@ -45,31 +45,47 @@ def __getattr__(name: str) -> Any:
     Called on loading, not on listing tasks.
     """
     preset = chosen_preset()
-    if (kind := name.removeprefix("PHYSBRAIN_")) in _PLANNING:
-        blocks = model_blocks(planning=_PLANNING[kind])
-        if kind != name:
-            return {"default": blocks["physbrain"]}
-        return {**blocks, _ANY_CHECKPOINT: block_by_model_type(planning=_PLANNING[kind])}
+    if name.removeprefix("PHYSBRAIN_") in _PLANNING:
+        return _prompts_of_models(name)
     if name == "PRESET":
         return preset and preset.name
     start, _, value = name.partition("_")
-    if (dimension := _DIMENSIONS.get(start)) is None:
+    if start not in _DIMENSIONS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    dimension = _DIMENSIONS[start]
     split = dimension
     if value.startswith("MARKED"):
-        split, value = f"{dimension}_marked", value.removeprefix("MARKED").removeprefix("_")
+        split = f"{dimension}_marked"
+        value = value.removeprefix("MARKED").removeprefix("_")
     if not value:
         chosen_judge_protocol()  # end the run early if the judge's protocol is unknown
         return str(EGOTHINK.folder(split))
     if value == "DATA":
         return EGOTHINK.fingerprint(split)
     if value == "PROMPTS":
-        is_planning = BY_NAME[dimension].capability == "planning"
-        kind = "PLANNING_PROMPTS" if is_planning else "GENERAL_PROMPTS"
-        return {"default": preset.block(dimension)} if preset else __getattr__(kind)
+        return _prompts_of_dimension(dimension, preset)
     if value == "DECODING":
         return {"default": dict(preset.of_dimension("decoding", dimension))} if preset else {}
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _prompts_of_models(name: str) -> dict[str, Any]:
+    """Return the prompts of each model. With PHYSBRAIN in the name, return PhysBrain's for all."""
+    form = name.removeprefix("PHYSBRAIN_")
+    is_planning = _PLANNING[form]
+    blocks = model_blocks(planning=is_planning)
+    if form != name:
+        return {"default": blocks["physbrain"]}
+    return {**blocks, _ANY_CHECKPOINT: block_by_model_type(planning=is_planning)}
+
+
+def _prompts_of_dimension(dimension: str, preset: Preset | None) -> dict[str, Any]:
+    """Return the preset's prompts for a dimension, or those for each model."""
+    if preset:
+        return {"default": preset.block(dimension)}
+    if BY_NAME[dimension].capability == "planning":
+        return _prompts_of_models("PLANNING_PROMPTS")
+    return _prompts_of_models("GENERAL_PROMPTS")
 
 
 def doc_to_visual(doc: Mapping[str, Any]) -> list[Image.Image]:

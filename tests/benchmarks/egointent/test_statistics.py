@@ -24,12 +24,15 @@ def steps(count):
     chance = random.Random(count)
     lengths = [chance.choice([0.5, 1.0, 3.3, 9.99, 10.0, 10.01, 40]) for _ in range(count)]
     names = ("cooking", "painting", "gardening")
-    return [
-        Record(**raw_record(number, scenario=chance.choice(names), environment=chance.choice(PLACES)))
+    records = []
+    for number, length in enumerate(lengths):
+        scenario = chance.choice(names)
+        environment = chance.choice(PLACES)
+        record = Record(**raw_record(number, scenario=scenario, environment=environment))
         # 2.2 - 1.7 is above 0.5.
-        .model_copy(update={"start_sec": 1.7, "end_sec": round(1.7 + length, 2)})
-        for number, length in enumerate(lengths)
-    ]  # fmt: skip
+        times = {"start_sec": 1.7, "end_sec": round(1.7 + length, 2)}
+        records.append(record.model_copy(update=times))
+    return records
 
 
 def test_files_have_the_counts():

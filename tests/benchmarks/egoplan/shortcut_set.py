@@ -155,27 +155,36 @@ def shown_under(
     condition: str | None, record: Record, partner: Record | None = None, count: int = 8
 ) -> list[int]:
     """The numbers in the frames that a condition shows. For ``shuffled``, one possible order."""
-    whole = shown_by_the_task(record, count)
     if condition in ("blind", "candidates_only"):
         return []
-    if condition == "last_frame":
-        return [whole[-1]]
     if condition == "first_frame":
         return [shown_by_the_task(record, 2)[0]]  # a single frame would be the last one
+    if condition and condition.endswith("_goal_video"):
+        return shown_by_the_task(partner, count)
+    if condition and condition.endswith(("_action", "_actions")):
+        number = int(condition.split("_")[1])
+        return shown_of_last_actions(record, count, number)
+    return rearranged(condition, shown_by_the_task(record, count))
+
+
+def shown_of_last_actions(record: Record, count: int, number: int) -> list[int]:
+    """The numbers in frames of the last `number` actions, or of all if there are fewer."""
+    starts = [action["start_frame"] for action in record["task_progress_metadata"]]
+    if len(starts) < number:
+        return shown_by_the_task(record, count)
+    return shown_by_the_task(record, count, sorted(starts)[-number])
+
+
+def rearranged(condition: str | None, whole: list[int]) -> list[int]:
+    """The numbers in the frames of the task, as a condition arranges or repeats them."""
+    if condition == "last_frame":
+        return [whole[-1]]
     if condition == "frozen":
         return [whole[-1] for _ in whole]
     if condition == "reversed":
         return [*reversed(whole)]
     if condition == "shuffled":
         return random.sample(whole, len(whole))
-    if condition and condition.endswith("_goal_video"):
-        return shown_by_the_task(partner, count)
-    if condition and condition.startswith("last_"):
-        number = int(condition.split("_")[1])
-        starts = [action["start_frame"] for action in record["task_progress_metadata"]]
-        return shown_by_the_task(
-            record, count, sorted(starts)[-number] if len(starts) >= number else None
-        )
     return whole
 
 
