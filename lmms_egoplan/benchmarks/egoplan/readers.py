@@ -140,7 +140,7 @@ def last_bracketed_in_answer(reply: str) -> str | None:
 def answer_tag(reply: str) -> str | None:
     """Read a reply as SEED-Bench-R1 does: the capital that begins the first answer tag.
 
-    infer.py also compares the reply and the right letter with math-verify. This is left out: its
+    infer.py also compares the reply and the right letter with math-verify. This is omitted: its
     parser reads nothing from a bare letter, so that they never agree (math-verify 0.5.2).
 
     >>> answer_tag("<answer> B. open</answer>"), answer_tag("<answer>(B)</answer>"), answer_tag("B")
