@@ -64,12 +64,10 @@ def gaps(ratings: Ratings) -> dict[str, tuple[int, int]]:
     >>> gaps({"gpt-4o": {"1": 1.0, "2": 0.5, "3": None}, "human": {"1": 0.5, "3": 1.0}})
     {'gpt-4o': (0, 1), 'human': (1, 0)}
     """
-    all_questions: set[str] = set()
-    for rated in ratings.values():
-        all_questions |= rated.keys()
+    num_questions = len(by_question(ratings))
     counts = {}
     for rater, rated in ratings.items():
-        num_unseen = len(all_questions) - len(rated)
+        num_unseen = num_questions - len(rated)
         num_unrated = list(rated.values()).count(None)
         counts[rater] = (num_unseen, num_unrated)
     return counts
@@ -84,10 +82,13 @@ def pooled(ratings: Ratings) -> dict[str, float | None]:
     >>> pooled({"Ann": {"1": 1.0, "2": 0.5}, "Bo": {"1": 0.5, "2": None}})
     {'1': 0.75, '2': None}
     """
-    return {
-        question: fmean(values) if len(values) > 1 else None
-        for question, values in by_question(ratings).items()
-    }
+    means: dict[str, float | None] = {}
+    for question, values in by_question(ratings).items():
+        if len(values) > 1:
+            means[question] = fmean(values)
+        else:
+            means[question] = None
+    return means
 
 
 def by_question(ratings: Ratings) -> dict[str, list[float]]:
@@ -99,9 +100,9 @@ def by_question(ratings: Ratings) -> dict[str, list[float]]:
     questions: dict[str, list[float]] = {}
     for rated in ratings.values():
         for question, rating in rated.items():
-            of_question = questions.setdefault(question, [])
+            values = questions.setdefault(question, [])
             if rating is not None:
-                of_question.append(rating)
+                values.append(rating)
     return questions
 
 
@@ -130,8 +131,6 @@ def agreement(
     >>> -1 <= result.pearson.low <= result.pearson.value <= result.pearson.high <= 1
     True
     """
-    from scipy.stats import pearsonr
-
     if len(first) != len(second):
         raise ValueError(
             f"expected the same number of ratings from both raters, got {len(first)} and "
@@ -139,27 +138,59 @@ def agreement(
         )
     if levels is not None:
         _check_scale({*first, *second}, levels)
-    if len(first) < MIN_ITEMS or min(len(set(first)), len(set(second))) < 2:
-        return Agreement(len(first), None, None, None)
-    # Sort first, because resamples must not depend on the order of questions or raters.
-    pairs = sorted(zip(first, second, strict=True))
-    swapped_pairs = sorted(zip(second, first, strict=True))
-    first, second = zip(*min(pairs, swapped_pairs), strict=True)
+    is_constant = len(set(first)) < 2 or len(set(second)) < 2
+    if len(first) < MIN_ITEMS or is_constant:
+        return Agreement(
+            questions=len(first), pearson=None, kappa_unweighted=None, kappa_linear=None
+        )
 
     def coefficients(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        values = [pearsonr(a, b, axis=-1).statistic]
-        if levels is not None:
-            values.append(_kappas(a, b, levels, longest=1))
-            values.append(_kappas(a, b, levels, longest=len(levels)))
-        return np.stack(values)
+        return _coefficients_of_two(a, b, levels)
 
-    values = coefficients(np.array(first), np.array(second)).tolist()
-    estimates, undefined = _estimates(values, coefficients, (first, second))
+    samples = _ordered_pairs(first, second)
+    values = coefficients(*samples).tolist()
+    estimates, undefined = _estimates(values, coefficients, samples)
     if levels is None:
         (pearson,) = estimates
-        return Agreement(len(first), pearson, None, None, undefined)
-    pearson, unweighted, linear = estimates
-    return Agreement(len(first), pearson, unweighted, linear, undefined)
+        unweighted = None
+        linear = None
+    else:
+        pearson, unweighted, linear = estimates
+    return Agreement(
+        questions=len(first),
+        pearson=pearson,
+        kappa_unweighted=unweighted,
+        kappa_linear=linear,
+        undefined_resamples=undefined,
+    )
+
+
+def _ordered_pairs(
+    first: Sequence[float], second: Sequence[float]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sort questions and raters, because resamples must not depend on their order."""
+    pairs = sorted(zip(first, second, strict=True))
+    swapped_pairs = sorted(zip(second, first, strict=True))
+    ratings_a, ratings_b = zip(*min(pairs, swapped_pairs), strict=True)
+    return np.array(ratings_a), np.array(ratings_b)
+
+
+def _coefficients_of_two(
+    a: np.ndarray, b: np.ndarray, levels: Sequence[float] | None
+) -> np.ndarray:
+    """Return Pearson's r and, on a scale, kappa without and with weights, one row each.
+
+    Args:
+        a, b: The ratings, one resample per row.
+        levels: The scale, or None.
+    """
+    from scipy.stats import pearsonr
+
+    coefficients = [pearsonr(a, b, axis=-1).statistic]
+    if levels is not None:
+        coefficients.append(_kappas(a, b, levels, longest=1))
+        coefficients.append(_kappas(a, b, levels, longest=len(levels)))
+    return np.stack(coefficients)
 
 
 def krippendorff_alpha(
@@ -188,30 +219,64 @@ def krippendorff_alpha(
     """
     rated_units = [list(unit) for unit in units if len(unit) > 1]
     _check_scale({*chain.from_iterable(rated_units)}, levels)
-    # Sort first, because resamples must not depend on the order of items.
-    counts = np.array(sorted(_counts(unit, levels) for unit in rated_units))
-    if len(rated_units) < MIN_ITEMS or (counts.sum(axis=0) > 0).sum() < 2:
+    if len(rated_units) < MIN_ITEMS:
         return None
-    domain = np.asarray(levels if is_ordered else range(len(levels)), dtype=float)
-    distances = (domain[:, None] - domain) ** 2 if is_ordered else 1 - np.eye(len(domain))
-    observed = (counts @ distances * counts).sum(axis=1) / (counts.sum(axis=1) - 1)
+    counts = _counts(rated_units, levels)
+    is_used = counts.sum(axis=0) > 0
+    if is_used.sum() < 2:
+        return None
+    if is_ordered:
+        metric = "interval"
+        domain = np.asarray(levels, dtype=float)
+        distances = (domain[:, None] - domain) ** 2
+    else:
+        metric = "nominal"
+        domain = np.arange(len(levels), dtype=float)
+        distances = 1 - np.eye(len(levels))
+
+    # The disagreement within each item.
+    distances_within = (counts @ distances * counts).sum(axis=1)
+    observed = distances_within / (counts.sum(axis=1) - 1)
 
     def alphas(observed: np.ndarray, *counts: np.ndarray) -> np.ndarray:
-        totals = np.stack([count.sum(axis=-1) for count in counts])
-        expected = np.einsum("i...,ij,j...->...", totals, distances, totals) / (
-            totals.sum(axis=0) - 1
-        )
-        # If all ratings of a resample are equal, alpha is undefined (1 - 0 / 0).
-        return np.stack([1 - observed.sum(axis=-1) / np.where(expected > 0, expected, np.nan)])
+        return _alphas(observed, counts, distances)
 
-    value = alpha(None, counts, domain, "interval" if is_ordered else "nominal")
-    ((estimate,), _) = _estimates([value], alphas, (observed, *counts.T))
-    return estimate
+    value = alpha(None, counts, domain, metric)
+    estimates, _ = _estimates([value], alphas, (observed, *counts.T))
+    return estimates[0]
 
 
-def _counts(unit: list[Any], levels: Sequence[Any]) -> list[int]:
-    """Return how often each level is a rating of an item."""
-    return [unit.count(level) for level in levels]
+def _counts(units: Sequence[list[Any]], levels: Sequence[Any]) -> np.ndarray:
+    """Return how often each level (column) is a rating of each item (row).
+
+    Rows are sorted, because resamples must not depend on the order of items.
+    """
+    rows = []
+    for unit in units:
+        rows.append([unit.count(level) for level in levels])
+    return np.array(sorted(rows))
+
+
+def _alphas(
+    observed: np.ndarray, counts: Sequence[np.ndarray], distances: np.ndarray
+) -> np.ndarray:
+    """Compute alpha, 1 - observed / expected disagreement, of many resamples.
+
+    Args:
+        observed: Disagreement within each item, one resample per row.
+        counts: For each level, how often it is a rating of each item, one resample per row.
+        distances: The distance of any two levels.
+
+    Returns:
+        One row. NaN for resamples whose ratings are all equal.
+    """
+    totals = np.stack([count.sum(axis=-1) for count in counts])
+    distances_of_any_two = np.einsum("i...,ij,j...->...", totals, distances, totals)
+    expected = distances_of_any_two / (totals.sum(axis=0) - 1)
+    # If all ratings of a resample are equal, alpha is undefined (1 - 0 / 0).
+    expected_or_nan = np.where(expected > 0, expected, np.nan)
+    values = 1 - observed.sum(axis=-1) / expected_or_nan
+    return np.stack([values])
 
 
 def _check_scale(ratings: Collection[float], levels: Sequence[float]) -> None:
@@ -224,7 +289,7 @@ def _check_scale(ratings: Collection[float], levels: Sequence[float]) -> None:
 def _estimates(
     values: Sequence[float],
     statistic: Callable[..., np.ndarray],
-    samples: Sequence[Sequence[float]],
+    samples: Sequence[np.ndarray],
 ) -> tuple[list[Estimate], int]:
     """Return the values with their intervals, and the number of undefined resamples.
 
@@ -238,19 +303,22 @@ def _estimates(
     """
     from scipy.stats import ConstantInputWarning
 
-    items = len(samples[0])
-    drawn = np.random.default_rng(_SEED).integers(0, items, (RESAMPLES, items))
+    num_items = len(samples[0])
+    source = np.random.default_rng(_SEED)
+    drawn = source.integers(0, num_items, (RESAMPLES, num_items))
+    resamples = [sample[drawn] for sample in samples]
     with warnings.catch_warnings():
         # If a rater is constant in a resample, the coefficients are NaN and excluded below.
         warnings.simplefilter("ignore", ConstantInputWarning)
-        resampled = statistic(*(np.asarray(sample)[drawn] for sample in samples))
-    defined = resampled[:, np.isfinite(resampled[0])]
+        resampled = statistic(*resamples)
+    is_defined = np.isfinite(resampled[0])
+    defined = resampled[:, is_defined]
     lows, highs = np.percentile(defined, _PERCENTILES, axis=1)
-    estimates = [
-        Estimate(float(value), float(low), float(high))
-        for value, low, high in zip(values, lows, highs, strict=True)
-    ]
-    return estimates, RESAMPLES - defined.shape[1]
+    estimates = []
+    for value, low, high in zip(values, lows, highs, strict=True):
+        estimates.append(Estimate(float(value), float(low), float(high)))
+    num_undefined = RESAMPLES - defined.shape[1]
+    return estimates, num_undefined
 
 
 def _kappas(a: np.ndarray, b: np.ndarray, levels: Sequence[float], longest: int) -> np.ndarray:
@@ -268,15 +336,22 @@ def _kappas(a: np.ndarray, b: np.ndarray, levels: Sequence[float], longest: int)
     """
     ranks_a = np.searchsorted(levels, a)
     ranks_b = np.searchsorted(levels, b)
-    steps = np.arange(len(levels))
-    weights = np.minimum(abs(steps[:, None] - steps), longest)
+    all_ranks = np.arange(len(levels))
+    steps = abs(all_ranks[:, None] - all_ranks)
+    weights = np.minimum(steps, longest)
     observed = weights[ranks_a, ranks_b].mean(axis=-1)
-    # The share of each level among a rater's ratings.
-    shares_a = (ranks_a[..., None] == steps).mean(axis=-2)
-    shares_b = (ranks_b[..., None] == steps).mean(axis=-2)
+    shares_a = _shares(ranks_a, all_ranks)
+    shares_b = _shares(ranks_b, all_ranks)
     expected = np.einsum("...i,ij,...j->...", shares_a, weights, shares_b)
     # If no disagreement is expected, both raters are constant. The caller excludes these resamples.
-    return 1 - observed / np.where(expected == 0, 1, expected)
+    expected_or_one = np.where(expected == 0, 1, expected)
+    return 1 - observed / expected_or_one
+
+
+def _shares(ranks: np.ndarray, all_ranks: np.ndarray) -> np.ndarray:
+    """Return the fraction of each rank among a rater's ratings, one resample per row."""
+    is_rank = ranks[..., None] == all_ranks
+    return is_rank.mean(axis=-2)
 
 
 @dataclass(frozen=True)
@@ -303,12 +378,16 @@ class Noise:
     @property
     def score(self) -> float | None:
         """Mean score; None without answers."""
-        return fmean(self.scores) if self.scores else None
+        if not self.scores:
+            return None
+        return fmean(self.scores)
 
     @property
     def score_sd(self) -> float | None:
         """Sample standard deviation of the scores; None without answers."""
-        return stdev(self.scores) if self.scores else None
+        if not self.scores:
+            return None
+        return stdev(self.scores)
 
 
 def noise(ratings: Sequence[Sequence[float | None]]) -> Noise:
@@ -324,16 +403,21 @@ def noise(ratings: Sequence[Sequence[float | None]]) -> Noise:
     >>> result.scores, result.answers, result.left_out, result.changed
     ((0.75, 0.5), 2, 1, 0.5)
     """
-    lengths = {len(repeated) for repeated in ratings}
-    if len(lengths) > 1 or (lengths and min(lengths) < 2):
+    num_repeats = {len(repeated) for repeated in ratings}
+    if len(num_repeats) > 1 or (num_repeats and min(num_repeats) < 2):
         raise ValueError("expected the same number of ratings for each answer, at least two")
-    rated = [_known(repeated) for repeated in ratings if None not in repeated]
+    complete = [_known(repeated) for repeated in ratings if None not in repeated]
+    if not complete:
+        return Noise(scores=(), answers=0, left_out=len(ratings), changed=None, rating_sd=None)
+    is_changed = [len(set(repeated)) > 1 for repeated in complete]
+    deviations = [stdev(repeated) for repeated in complete]
+    by_repeat = zip(*complete, strict=True)
     return Noise(
-        scores=tuple(fmean(repeat) for repeat in zip(*rated, strict=True)),
-        answers=len(rated),
-        left_out=len(ratings) - len(rated),
-        changed=fmean(len(set(repeated)) > 1 for repeated in rated) if rated else None,
-        rating_sd=fmean(stdev(repeated) for repeated in rated) if rated else None,
+        scores=tuple(fmean(repeat) for repeat in by_repeat),
+        answers=len(complete),
+        left_out=len(ratings) - len(complete),
+        changed=fmean(is_changed),
+        rating_sd=fmean(deviations),
     )
 
 
@@ -352,20 +436,27 @@ def noise_of_average(parts: Sequence[Noise]) -> Noise:
     >>> average.scores, average.answers
     ((0.375, 0.75), 3)
     """
-    answers = sum(part.answers for part in parts)
     scores: tuple[float, ...] = ()
     if parts and all(part.answers for part in parts):
-        repeats = zip(*[part.scores for part in parts], strict=True)
-        scores = tuple(fmean(repeat) for repeat in repeats)
-
-    def mean(values: Iterable[float | None]) -> float | None:
-        weighted = ((value or 0) * part.answers for value, part in zip(values, parts, strict=True))
-        return sum(weighted) / answers if answers else None
-
+        by_repeat = zip(*[part.scores for part in parts], strict=True)
+        scores = tuple(fmean(repeat) for repeat in by_repeat)
+    sizes = [part.answers for part in parts]
     return Noise(
         scores=scores,
-        answers=answers,
+        answers=sum(sizes),
         left_out=sum(part.left_out for part in parts),
-        changed=mean(part.changed for part in parts),
-        rating_sd=mean(part.rating_sd for part in parts),
+        changed=_weighted_mean([part.changed for part in parts], sizes),
+        rating_sd=_weighted_mean([part.rating_sd for part in parts], sizes),
     )
+
+
+def _weighted_mean(values: Sequence[float | None], weights: Sequence[int]) -> float | None:
+    """Return the mean of values, or None if all weights are 0. A missing value has weight 0."""
+    total = sum(weights)
+    if not total:
+        return None
+    products = []
+    for value, weight in zip(values, weights, strict=True):
+        if value is not None:
+            products.append(value * weight)
+    return sum(products) / total
