@@ -82,11 +82,11 @@ def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     step = GradedStep.from_text(text)
     values = values_of(step, doc, "overall")
     ratings = {"ratings": step.ratings, "missing": step.missing}
-    if doc["environment"] in ENVIRONMENTS:
-        values[doc["environment"]] = ratings
-    group = group_of(doc)
-    (group_name,) = group
-    values[group_name] = ratings | group
+    environment = doc["environment"]
+    if environment in ENVIRONMENTS:
+        values[environment] = ratings
+    group_name = _group_name(doc)
+    values[group_name] = {**ratings, group_name: doc[group_name]}
     values["unverified"] = {"unverified": doc["unverified"]}
     return values
 
@@ -125,11 +125,14 @@ def score_release_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Valu
     >>> values["procedural_intent"]["score"], values["overall_missing_zero"]["split_size"]
     (100.0, 300)
     """
-    step_values = score_step(doc, responses)
-    values = {RELEASE_NAMES.get(name, name): value for name, value in step_values.items()}
+    values: Values = {}
+    for name, value in score_step(doc, responses).items():
+        release_name = RELEASE_NAMES.get(name, name)
+        values[release_name] = value
+    step = values["overall"]
     values["overall_missing_zero"] = {
-        "ratings": values["overall"]["ratings"],
-        "missing": values["overall"]["missing"],
+        "ratings": step["ratings"],
+        "missing": step["missing"],
         "split_size": doc["split_size"],
     }
     return values
@@ -170,34 +173,56 @@ def values_of(step: JudgedStep, doc: Mapping[str, Any], mean: str) -> Values:
     """
     if step.step_id != doc["step_id"]:
         raise ValueError(f"step {doc['step_id']}: the judged answer belongs to step {step.step_id}")
-    ratings = {name: rating for name, rating in step.rated.items() if rating is not None}
+    values = _values_by_field(step, doc)
+    values[mean] = _step_record(step, doc)
+    values["parsed"] = {"found": len(step.fields)}
+    values["judge_coverage"] = {
+        "found": len(step.askable(step.fields)),
+        "judged": len(step.judged),
+    }
+    values["truncated"] = {"truncated": step.truncated}
+    values["truncated_of"] = {"truncated": step.truncated}
+    values["suspect"] = {"found": len(step.fields), "suspect": len(step.suspect)}
+    values["judge_model"] = {"judges": [step.judges[name] for name in step.judged]}
+    values |= judge_tokens(step.judge_prompt_tokens, step.judge_reply_tokens)
+    values["media"] = {"media": step.media}
+    values["num_steps"] = {"step_id": step.step_id}
+    values |= coverage_fields(
+        doc,
+        official=EGOINTENT.official["test"],
+        scored=len(_known_ratings(step)) / len(step.rated),
+        origin=origin_of(doc),
+    )
+    return values
+
+
+def _known_ratings(step: JudgedStep) -> dict[str, float]:
+    """Return the ratings of a step, without missing ones."""
+    return {name: rating for name, rating in step.rated.items() if rating is not None}
+
+
+def _values_by_field(step: JudgedStep, doc: Mapping[str, Any]) -> Values:
+    """Return the value of each rating, which has a score only if there is a rating."""
+    ratings = _known_ratings(step)
+    values: Values = {}
+    for name in step.rated:
+        values[name] = {"missing": name in step.missing, "video_id": doc["video_id"]}
+        if name in ratings:
+            values[name]["score"] = ratings[name]
+    return values
+
+
+def _step_record(step: JudgedStep, doc: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all fields of a step, with the mean of its ratings if none is missing."""
     record = asdict(step)
     record["missing"] = step.missing
     record["video_id"] = doc["video_id"]
     record["environment"] = doc["environment"]
     record |= group_of(doc)
+    ratings = _known_ratings(step)
     if len(ratings) == len(step.rated):
         record["score"] = fmean(ratings.values())
-    by_rating: Values = {}
-    for name in step.rated:
-        by_rating[name] = {"missing": name in step.missing, "video_id": doc["video_id"]}
-        if name in ratings:
-            by_rating[name]["score"] = ratings[name]
-    return by_rating | {
-        mean: record,
-        "parsed": {"found": len(step.fields)},
-        "judge_coverage": {"found": len(step.askable(step.fields)), "judged": len(step.judged)},
-        "truncated": {"truncated": step.truncated},
-        "truncated_of": {"truncated": step.truncated},
-        "suspect": {"found": len(step.fields), "suspect": len(step.suspect)},
-        "judge_model": {"judges": [step.judges[name] for name in step.judged]},
-        **judge_tokens(step.judge_prompt_tokens, step.judge_reply_tokens),
-        "media": {"media": step.media},
-        "num_steps": {"step_id": step.step_id},
-        **coverage_fields(
-            doc, EGOINTENT.official["test"], len(ratings) / len(step.rated), origin_of(doc)
-        ),
-    }
+    return record
 
 
 def field_score(values: Sequence[Mapping[str, Any]]) -> float:
@@ -212,7 +237,8 @@ def field_score(values: Sequence[Mapping[str, Any]]) -> float:
     >>> field_score([{"score": 80.0, "missing": False}, unjudged])
     80.0
     """
-    return _score([(value.get("score"), value["missing"]) for value in values])
+    found_ratings = [value.get("score") for value in values if not value["missing"]]
+    return _score(found_ratings, len(values))
 
 
 def overall(values: Sequence[Mapping[str, Any]]) -> float:
@@ -249,10 +275,11 @@ def overall_missing_zero(values: Sequence[Mapping[str, Any]]) -> float:
     >>> overall_missing_zero([{"ratings": ratings, "missing": [], "split_size": 2}])
     30.0
     """
-    if any(None in value["ratings"].values() for value in values):
-        return math.nan
-    (size,) = {value["split_size"] for value in values}
-    return overall(values) * len(values) / size
+    for value in values:
+        if None in value["ratings"].values():
+            return math.nan
+    (split_size,) = {value["split_size"] for value in values}
+    return overall(values) * len(values) / split_size
 
 
 def mean_of_ratings(values: Sequence[Mapping[str, Any]], key: str, names: Collection[str]) -> float:
@@ -269,7 +296,9 @@ def mean_of_ratings(values: Sequence[Mapping[str, Any]], key: str, names: Collec
     """
     scores: list[float] = []
     for name in names:
-        scores.append(_score([(value[key][name], name in value["missing"]) for value in values]))
+        found_in = [value for value in values if name not in value["missing"]]
+        found_ratings = [value[key][name] for value in found_in]
+        scores.append(_score(found_ratings, len(values)))
     return fmean(scores)
 
 
@@ -290,11 +319,15 @@ def group_scores(values: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for value in values:
-        (group,) = group_of(value).values()
+        group = value[_group_name(value)]
         groups.setdefault(group, []).append(value)
     scores = {group: overall(steps) for group, steps in groups.items()}
-    ordered = sorted(scores.items(), key=lambda item: (math.isnan(item[1]), item[1], item[0]))
-    return dict(ordered)
+
+    def rank(group: str) -> tuple[bool, float, str]:
+        score = scores[group]
+        return math.isnan(score), score, group
+
+    return {group: scores[group] for group in sorted(scores, key=rank)}
 
 
 def group_of(doc: Mapping[str, Any]) -> dict[str, str]:
@@ -303,8 +336,14 @@ def group_of(doc: Mapping[str, Any]) -> dict[str, str]:
     >>> group_of({"scenario": "cooking"})
     {'scenario': 'cooking'}
     """
-    name = "scenario" if doc.get("category") is None else "category"
+    name = _group_name(doc)
     return {name: doc[name]}
+
+
+def _group_name(doc: Mapping[str, Any]) -> str:
+    if doc.get("category") is None:
+        return "scenario"
+    return "category"
 
 
 def origin_of(doc: Mapping[str, Any]) -> str | None:
@@ -319,7 +358,9 @@ def origin_of(doc: Mapping[str, Any]) -> str | None:
         return GOALSTEP_STEPS
     if doc.get("origin"):
         return doc["origin"]
-    return "unverified steps" if doc.get("unverified") else None
+    if doc.get("unverified"):
+        return "unverified steps"
+    return None
 
 
 def parsed_share(values: Sequence[Mapping[str, Any]]) -> float:
@@ -328,18 +369,25 @@ def parsed_share(values: Sequence[Mapping[str, Any]]) -> float:
     >>> parsed_share([{"found": 3}, {"found": 0}])
     0.5
     """
-    return fmean(value["found"] for value in values) / len(FIELDS)
+    mean_found = fmean(value["found"] for value in values)
+    return mean_found / len(FIELDS)
 
 
-def _score(ratings: Sequence[tuple[float | None, bool]]) -> float:
-    """Compute a score from pairs of a rating and a flag that is true if the field is missing.
+def _score(found_ratings: Sequence[float | None], num_fields: int) -> float:
+    """Compute the fraction of found fields, times the mean rating of the judged ones.
 
-    Return NaN if there are no pairs, or if fields were found but none is judged.
+    Args:
+        found_ratings: The ratings of fields that were found; None for one that is not judged.
+        num_fields: Number of fields, found or missing.
+
+    Returns:
+        NaN if there are no fields, or if fields were found but none is judged.
     """
-    found_ratings = [rating for rating, missing in ratings if not missing]
-    judged_ratings = [rating for rating in found_ratings if rating is not None]
-    if not ratings or (found_ratings and not judged_ratings):
+    if num_fields == 0:
         return math.nan
-    if not judged_ratings:
+    if not found_ratings:
         return 0.0
-    return len(found_ratings) / len(ratings) * fmean(judged_ratings)
+    judged_ratings = [rating for rating in found_ratings if rating is not None]
+    if not judged_ratings:
+        return math.nan
+    return len(found_ratings) / num_fields * fmean(judged_ratings)
