@@ -35,7 +35,8 @@ def explained(doc: Mapping[str, Any]) -> dict[str, Any]:
     >>> explained({"question": "What am I holding?"})["question"].removeprefix(SENTENCE)
     ' What am I holding?'
     """
-    return {**doc, "question": f"{SENTENCE} {doc['question']}"}
+    question = f"{SENTENCE} {doc['question']}"
+    return {**doc, "question": question}
 
 
 def marked_records(records: Collection[Record], folder: Path) -> list[Record]:
@@ -49,17 +50,20 @@ def marked_records(records: Collection[Record], folder: Path) -> list[Record]:
     Raises:
         LmmsEgoplanError: A file is invalid or belongs to no question, or no question has marks.
     """
-    files = {path for path in folder.glob("*/*") if path.suffix in (".json", ".png")}
-    file_by_id = {f"{path.parent.name}/{path.stem}": path for path in sorted(files)}
+    files = sorted(path for path in folder.glob("*/*") if path.suffix in (".json", ".png"))
+    file_by_id = {f"{path.parent.name}/{path.stem}": path for path in files}
     with_file = [record for record in records if record.id in file_by_id]
     marked: list[Record] = []
     problems: list[str] = []
     for record in track(with_file, "Drawing marks"):
         try:
-            marked.append(replace(record, image=_marked_png(record.image, file_by_id[record.id])))
+            image = _marked_png(record.image, file_by_id[record.id])
         except LmmsEgoplanError as error:
             problems.append(str(error))
-    unused = sorted(files - {file_by_id[record.id] for record in with_file})
+        else:
+            marked.append(replace(record, image=image))
+    used = {file_by_id[record.id] for record in with_file}
+    unused = [path for path in files if path not in used]
     if not unused and not with_file:
         unused = [folder]
     for path in unused:
@@ -73,8 +77,10 @@ def marked_records(records: Collection[Record], folder: Path) -> list[Record]:
 def _marked_png(image_file: bytes, marks_file: Path) -> bytes:
     """Draw the marks of a file on an image, and return it as PNG."""
     image = ImageOps.exif_transpose(Image.open(BytesIO(image_file)))
+    masks = read_marks(marks_file, image.size)
+    marked = draw_marks(image, masks)
     png = BytesIO()
-    draw_marks(image, read_marks(marks_file, image.size)).save(png, "PNG")
+    marked.save(png, "PNG")
     return png.getvalue()
 
 
@@ -110,10 +116,10 @@ def _read_annotations(path: Path, size: tuple[int, int]) -> dict[int, NDArray[np
     if isinstance(content, dict):
         content = content.get("annotations")
     entries = read_as(list[Any], str(path), content)
-    return {
-        number: _read_mask(f"{path}, entry {number}", entry, size)
-        for number, entry in enumerate(entries, 1)
-    }
+    masks = {}
+    for number, entry in enumerate(entries, 1):
+        masks[number] = _read_mask(f"{path}, entry {number}", entry, size)
+    return masks
 
 
 def _read_label_map(path: Path, size: tuple[int, int]) -> dict[int, NDArray[np.bool_]]:
@@ -124,14 +130,21 @@ def _read_label_map(path: Path, size: tuple[int, int]) -> dict[int, NDArray[np.b
         raise LmmsEgoplanError(
             f"{path}: expected one channel of shape {(height, width)} (image), found {labels.shape}"
         )
-    return {int(number): labels == number for number in np.unique(labels) if number > 0}
+    masks = {}
+    for number in np.unique(labels):
+        if number > 0:
+            masks[int(number)] = labels == number
+    return masks
 
 
 def _read_mask(where: str, entry: Any, size: tuple[int, int]) -> NDArray[np.bool_]:
     """Return the pixels of an entry; see `read_marks`."""
-    fields = entry if isinstance(entry, dict) else {"bbox": entry}
-    name = "segmentation" if fields.get("segmentation") else "bbox"
-    shape: Any = fields.get(name)
+    if not isinstance(entry, dict):
+        entry = {"bbox": entry}
+    name = "bbox"
+    if entry.get("segmentation"):
+        name = "segmentation"
+    shape: Any = entry.get(name)
     try:
         if isinstance(shape, dict):
             return _decode_rle(shape, size)
@@ -155,7 +168,8 @@ def _decode_rle(rle: Mapping[str, Any], size: tuple[int, int]) -> NDArray[np.boo
     if rle["size"] != [height, width] or sum(runs) != width * height:
         raise ValueError(f"size {rle['size']}, {sum(runs)} pixels in counts")
     is_inside = np.arange(len(runs)) % 2 == 1
-    return np.repeat(is_inside, runs).reshape(width, height).T
+    pixels = np.repeat(is_inside, runs)
+    return pixels.reshape(width, height).T
 
 
 def _fill_box(box: Any, size: tuple[int, int]) -> NDArray[np.bool_]:
@@ -184,7 +198,11 @@ def _check_inside(points: Any, size: tuple[int, int]) -> None:
     """
     width, height = size
     is_positive = np.min(points) >= 0  # False for NaN
-    if not is_positive or max(points[::2]) > width or max(points[1::2]) > height:
+    if not is_positive:
+        raise ValueError("outside")
+    xs = points[::2]
+    ys = points[1::2]
+    if max(xs) > width or max(ys) > height:
         raise ValueError("outside")
 
 
@@ -233,7 +251,11 @@ def draw_marks(image: Image.Image, masks: dict[int, NDArray[np.bool_]]) -> Image
     """
     marked = image.convert("RGB")
     width, height = image.size
-    largest_first = sorted(masks, key=lambda number: masks[number].sum(), reverse=True)
+
+    def area(number: int) -> int:
+        return int(masks[number].sum())
+
+    largest_first = sorted(masks, key=area, reverse=True)
     owners = np.zeros((height, width), int)  # number of the smallest mask at each pixel
     for number in largest_first:
         owners[masks[number]] = number
@@ -255,30 +277,53 @@ def _draw_mark(
     """
     # Computations on the mask's part of the image only.
     (part,) = ndimage.find_objects(mask.astype(np.uint8))
-    top = part[0].start
-    left = part[1].start
+    rows, columns = part
     mask = mask[part]
     visible = visible[part]
+    color = f"hsl({138 * number % 360}, 100%, 50%)"
+
+    line_width = 1 + min(image.size) // 200
+    interior = ndimage.binary_erosion(mask, iterations=line_width)
+    outline = Image.fromarray(visible & ~interior)
+    ImageDraw.Draw(image).bitmap((columns.start, rows.start), outline, color)
+
+    place = visible if visible.any() else mask
+    row, column, depth = _deepest_pixel(place)
+    center = (columns.start + column, rows.start + row)
+    _draw_number(image, number, center, depth, color)
+
+
+def _draw_number(
+    image: Image.Image, number: int, center: tuple[float, float], depth: float, color: str
+) -> None:
+    """Draw the number of a mask in a box.
+
+    Args:
+        image: The image, which is changed.
+        number: Number of the mask.
+        center: Where the number is, unless the mask is too thin for it or the image ends.
+        depth: Distance of this pixel from the outside of the mask.
+        color: Color of the mask.
+    """
+    font = ImageFont.load_default(max(9, min(image.size) // 28))
+    right_and_bottom = font.getbbox(str(number))[2:]
+    half_size = np.array(right_and_bottom) / 2 + 2
+    half_height = half_size[1]
+    x, y = center
+    if depth <= half_height:  # too thin for the number
+        y -= depth + half_height
+    largest_center = np.array(image.size) - 1 - half_size
+    center_inside = np.clip([x, y], half_size, largest_center)
 
     draw = ImageDraw.Draw(image)
-    color = f"hsl({138 * number % 360}, 100%, 50%)"
-    line_width = 1 + min(image.size) // 200
-    outline = visible & ~ndimage.binary_erosion(mask, iterations=line_width)
-    draw.bitmap((left, top), Image.fromarray(outline), color)
-
-    row, column, depth = _deepest_pixel(visible if visible.any() else mask)
-    font = ImageFont.load_default(max(9, min(image.size) // 28))
-    half_size = np.array(font.getbbox(str(number))[2:]) / 2 + 2
-    y = top + row
-    if depth <= half_size[1]:  # too thin for the number
-        y -= depth + half_size[1]
-    center = np.clip([left + column, y], half_size, np.array(image.size) - 1 - half_size)
-    draw.rectangle((*(center - half_size), *(center + half_size)), "black", color)
-    draw.text((center[0], center[1]), str(number), "white", font, "mm")
+    corners = (*(center_inside - half_size), *(center_inside + half_size))
+    draw.rectangle(corners, fill="black", outline=color)
+    draw.text(tuple(center_inside), str(number), fill="white", font=font, anchor="mm")
 
 
 def _deepest_pixel(mask: NDArray[np.bool_]) -> tuple[int, int, float]:
     """Return row, column and distance of the pixel that is farthest from the outside of a mask."""
-    distances = ndimage.distance_transform_edt(np.pad(mask, 1))[1:-1, 1:-1]
+    padded = np.pad(mask, 1)
+    distances = ndimage.distance_transform_edt(padded)[1:-1, 1:-1]
     row, column = np.unravel_index(distances.argmax(), distances.shape)
     return int(row), int(column), float(distances.max())
