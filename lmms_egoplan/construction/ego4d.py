@@ -39,7 +39,9 @@ def read_narrated_videos(path: Path, how: str | None = None) -> dict[str, Any]:
         LmmsEgoplanError: The file cannot be read, has another form, or has a duplicate key.
     """
     content = read_json(path, "narrations", how)
-    videos = content.get("videos", content) if isinstance(content, dict) else content
+    videos = content
+    if isinstance(content, dict):
+        videos = content.get("videos", content)
     if not isinstance(videos, dict) or not videos:
         raise LmmsEgoplanError(
             f"{path}: expected an object with each video's narration_pass_1, as in Ego4D's "
@@ -56,11 +58,20 @@ def narrated_passes(video: Any) -> Iterator[tuple[str, list[Any]]]:
 
     All passes narrate the whole video.
     """
-    for name in _PASSES:
-        narrated = video.get(name) if isinstance(video, dict) else None
-        narrations = narrated.get("narrations") if isinstance(narrated, dict) else None
+    for name, content in _passes(video):
+        narrations = content.get("narrations")
         if isinstance(narrations, list) and narrations:
             yield name, narrations
+
+
+def _passes(video: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the name and the content of each pass over a video."""
+    if not isinstance(video, dict):
+        return
+    for name in _PASSES:
+        content = video.get(name)
+        if isinstance(content, dict):
+            yield name, content
 
 
 def timed_narrations(
@@ -76,30 +87,44 @@ def timed_narrations(
     timed: list[tuple[float, str, Any]] = []
     for number, narration in enumerate(narrations):
         position = f"{where}.narrations[{number}]"
-        entry = narration if isinstance(narration, dict) else {}
-        time = entry.get("timestamp_sec")
-        if is_time(time):
-            timed.append((float(time), position, entry.get("narration_text")))
-        else:
-            problem = f"timestamp_sec: expected seconds, a number from 0; found {quoted(time)}"
-            if entry is not narration:
-                problem = f"expected an object, found {quoted(narration)}"
+        if not isinstance(narration, dict):
+            problem = f"expected an object, found {quoted(narration)}"
             rejections.append(Rejection("narration", NO_TIME, position, problem))
+            continue
+        time = narration.get("timestamp_sec")
+        if not is_time(time):
+            problem = f"timestamp_sec: expected seconds, a number from 0; found {quoted(time)}"
+            rejections.append(Rejection("narration", NO_TIME, position, problem))
+            continue
+        timed.append((float(time), position, narration.get("narration_text")))
     return sorted(timed, key=itemgetter(0))
 
 
 def summaries(video: Any) -> list[str]:
     """Return the distinct summaries of a video's parts, from all passes."""
-    passes = [video.get(name) for name in _PASSES] if isinstance(video, dict) else []
-    lists = [part.get("summaries") for part in passes if isinstance(part, dict)]
-    raws: list[Any] = [raw for part in lists if isinstance(part, list) for raw in part]
-    texts: list[Any] = [raw.get("summary_text") if isinstance(raw, dict) else raw for raw in raws]
-    return list(dict.fromkeys(" ".join(text.split()) for text in texts if is_text(text)))
+    texts: list[str] = []
+    for _, content in _passes(video):
+        listed = content.get("summaries")
+        if not isinstance(listed, list):
+            continue
+        for summary in listed:
+            text = summary
+            if isinstance(summary, dict):
+                text = summary.get("summary_text")
+            if is_text(text):
+                texts.append(_one_line(text))
+    return list(dict.fromkeys(texts))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def is_time(value: Any) -> TypeGuard[float]:
     """Return True if a value is a time in a video, in seconds."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e7
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return 0 <= value < 1e7
 
 
 def segments(
@@ -129,22 +154,28 @@ def segments(
         mean_gap = fmean(gaps.values())
     if not mean_gap:
         return {}
-    return {uid: _centred(times[uid], gap / mean_gap) for uid, gap in gaps.items()}
+    by_video = {}
+    for uid, gap in gaps.items():
+        by_video[uid] = _centred(times[uid], length=gap / mean_gap)
+    return by_video
 
 
 def _centred(times: Sequence[float], length: float) -> list[tuple[float, float]]:
     """Return segments of this length, seconds, around times."""
     segments = []
     for time in times:
-        start = max(0.0, round(time - length / 2, 6))
-        segments.append((start, round(time + length / 2, 6)))
+        start = round(time - length / 2, 6)
+        stop = round(time + length / 2, 6)
+        segments.append((max(0.0, start), stop))
     return segments
 
 
 def without_wearer(text: str) -> str:
     """Return a narration in one line, without its tag for the camera wearer: "C picks a pan"."""
     tag = _WEARER.match(text)
-    return " ".join(text[tag.end() if tag else 0 :].split())
+    if tag is None:
+        return _one_line(text)
+    return _one_line(text[tag.end() :])
 
 
 def sentence_problem(text: Any) -> tuple[str, str]:
@@ -158,9 +189,11 @@ def sentence_problem(text: Any) -> tuple[str, str]:
     if not _WEARER.match(text):
         return OTHER_PERSON, quoted(text)
     action = re.sub(r"c\b", "", without_wearer(text), count=1, flags=re.IGNORECASE)
-    if not any(map(str.isalpha, action)):
+    if not _has_letters(action):
         return NO_TEXT, f"narration_text: {quoted(text)}"
-    return (UNSURE, quoted(text)) if "#unsure" in text.casefold() else ("", "")
+    if "#unsure" in text.casefold():
+        return UNSURE, quoted(text)
+    return "", ""
 
 
 def text_problem(field: str, text: Any) -> tuple[str, str]:
@@ -168,9 +201,17 @@ def text_problem(field: str, text: Any) -> tuple[str, str]:
 
     Both are "" if it has letters, and all are Latin or accented.
     """
-    if not is_text(text) or not any(map(str.isalpha, text)):
+    if not is_text(text) or not _has_letters(text):
         return NO_TEXT, f"{field}: {quoted(text)}"
-    is_latin = all(
-        unicodedata.name(letter, "").startswith("LATIN") for letter in text if letter.isalpha()
-    )
-    return ("", "") if is_latin else (OTHER_LETTERS, f"{field}: {quoted(text)}")
+    for character in text:
+        if character.isalpha() and not _is_latin(character):
+            return OTHER_LETTERS, f"{field}: {quoted(text)}"
+    return "", ""
+
+
+def _has_letters(text: str) -> bool:
+    return any(character.isalpha() for character in text)
+
+
+def _is_latin(letter: str) -> bool:
+    return unicodedata.name(letter, "").startswith("LATIN")
