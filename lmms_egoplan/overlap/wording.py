@@ -14,7 +14,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from itertools import chain, combinations, dropwhile, islice, product
+from itertools import combinations, islice, product
 
 from nltk.stem.snowball import SnowballStemmer
 
@@ -51,6 +51,8 @@ SHORTEST_LENGTHENED = 6
 SHORTEST_REPLACED = 7
 """Fewest letters of words that differ in one letter."""
 _MOST_READINGS = 64
+_POSSESSIVE = re.compile(r"['\u2019]s\b")
+_WORD = re.compile(r"[^\W_]+")
 _SENTENCE_END = re.compile(r"[.!?](?:\s|$)|\n|,?\s+because\b", re.IGNORECASE)
 
 
@@ -71,9 +73,13 @@ def words(text: str) -> tuple[str, ...]:
     >>> words("The next action is to take the cups, and the chef's knife.")
     ('take', 'cups', 'chef', 'knife')
     """
-    plain = re.sub(r"['\u2019]s\b", "", unicodedata.normalize("NFKC", text).casefold())
-    content = [word for word in re.findall(r"[^\W_]+", plain) if word not in _IGNORED]
-    return tuple(dropwhile(_LEADING.__contains__, content)) or tuple(content)
+    lower = unicodedata.normalize("NFKC", text).casefold()
+    plain = _POSSESSIVE.sub("", lower)
+    content = tuple(word for word in _WORD.findall(plain) if word not in _IGNORED)
+    for index, word in enumerate(content):
+        if word not in _LEADING:
+            return content[index:]
+    return content
 
 
 @cache
@@ -83,7 +89,8 @@ def stem(word: str) -> str:
     >>> stem("putting"), stem("took"), stem("knives"), stem("into")
     ('put', 'take', 'knife', 'in')
     """
-    return str(_STEM(_BASE_FORMS.get(word, word)))
+    base_form = _BASE_FORMS.get(word, word)
+    return str(_STEM(base_form))
 
 
 @cache
@@ -94,14 +101,18 @@ def uninflected(word: str) -> str:
     ('cut', 'dish', 'clear')
     """
     match = _INFLECTED.fullmatch(word)
-    return match[1] if match and len(match[1]) > 2 else word
+    if match is None:
+        return word
+    without_ending = match[1]
+    if len(without_ending) < 3:
+        return word
+    return without_ending
 
 
-def _stems_of_pair(first: str, second: str) -> frozenset[str]:
-    return frozenset((stem(uninflected(first)), stem(uninflected(second))))
-
-
-_DIFFERENT = {_stems_of_pair(*pair) for pair in _WORDS["different"]}
+_DIFFERENT = {
+    frozenset(stem(uninflected(word)) for word in pair)  # the stems of both words
+    for pair in _WORDS["different"]
+}
 
 
 def is_misspelling(first: str, second: str) -> bool:
@@ -117,23 +128,26 @@ def is_misspelling(first: str, second: str) -> bool:
     >>> is_misspelling("spoon", "spon")
     True
     """
-    short, long = sorted((first, second), key=len)
-    if len(short) == len(long):
+    if len(first) == len(second):
         return _is_replaced_or_swapped(first, second)
-    if len(short) + 1 == len(long):
-        return _is_lengthened(short, long)
+    if len(first) + 1 == len(second):
+        return _is_lengthened(first, second)
+    if len(second) + 1 == len(first):
+        return _is_lengthened(second, first)
     return False
 
 
 def _is_replaced_or_swapped(first: str, second: str) -> bool:
     """Compare two words of the same length."""
     length = len(first)
-    letters = enumerate(zip(first, second, strict=True))
-    positions = [index for index, (one, other) in letters if one != other]
-    if len(positions) == 1:
-        return length >= SHORTEST_REPLACED and 0 < positions[0] < length - 1
-    are_neighbours = len(positions) == 2 and positions[1] - positions[0] == 1
-    if not are_neighbours or sorted(first) != sorted(second) or length < SHORTEST_SWAPPED:
+    letters = zip(first, second, strict=True)
+    differing = [index for index, (one, other) in enumerate(letters) if one != other]
+    if len(differing) == 1:
+        is_inside = 0 < differing[0] < length - 1
+        return is_inside and length >= SHORTEST_REPLACED
+    if len(differing) != 2 or differing[1] - differing[0] != 1:
+        return False
+    if length < SHORTEST_SWAPPED or sorted(first) != sorted(second):
         return False
     return frozenset((stem(first), stem(second))) not in _DIFFERENT
 
@@ -141,11 +155,20 @@ def _is_replaced_or_swapped(first: str, second: str) -> bool:
 def _is_lengthened(short: str, long: str) -> bool:
     """Compare a word with one that has one letter more."""
     for index in range(1, len(long)):
-        if long[:index] + long[index + 1 :] == short:
-            if long[index] in (long[index - 1], *long[index + 1 : index + 2]):
-                return len(long) >= SHORTEST_DOUBLED
-            return len(long) >= SHORTEST_LENGTHENED and index < len(long) - 1
+        shortened = long[:index] + long[index + 1 :]
+        if shortened == short:
+            return _may_be_added(long, index)
     return False
+
+
+def _may_be_added(word: str, index: int) -> bool:
+    """Return True if a letter of a word is probably there by mistake."""
+    is_last = index == len(word) - 1
+    letter = word[index]
+    is_doubled = letter == word[index - 1] or (not is_last and letter == word[index + 1])
+    if is_doubled:
+        return len(word) >= SHORTEST_DOUBLED
+    return len(word) >= SHORTEST_LENGTHENED and not is_last
 
 
 class Vocabulary:
@@ -155,39 +178,54 @@ class Vocabulary:
         self._stems: dict[str, set[str]] = defaultdict(set)  # by stem, and by word without ending
         self._similar: dict[tuple[str, ...], set[str]] = defaultdict(set)
         self._readings: dict[str, tuple[str, ...]] = {}
-        for word in set(chain.from_iterable(map(words, texts))):
+        text_words: set[str] = set()
+        for text in texts:
+            text_words.update(words(text))
+        for word in text_words:
             plain = uninflected(word)
-            for key in (stem(word), plain):
-                self._stems[key].add(stem(word))
+            self._stems[stem(word)].add(stem(word))
+            self._stems[plain].add(stem(word))
             for bucket in _buckets(plain):
                 self._similar[bucket].add(word)
 
     def stems_of(self, word: str) -> tuple[str, ...]:
         """Return the stems of the vocabulary's words that a word is equal to."""
         if word not in self._readings:
-            plain = uninflected(word)
-            stems = self._stems.get(stem(word), set()) | self._stems.get(plain, set())
-            similar: set[str] = set()
-            for bucket in _buckets(plain):
-                similar |= self._similar.get(bucket, set())
-            stems |= {stem(other) for other in similar if is_misspelling(plain, uninflected(other))}
+            stems = self._stems_up_to_inflection(word) | self._stems_up_to_misspelling(word)
             self._readings[word] = tuple(sorted(stems))
         return self._readings[word]
+
+    def _stems_up_to_inflection(self, word: str) -> set[str]:
+        stems: set[str] = set()
+        for key in (stem(word), uninflected(word)):
+            stems |= self._stems.get(key, set())
+        return stems
+
+    def _stems_up_to_misspelling(self, word: str) -> set[str]:
+        plain = uninflected(word)
+        similar: set[str] = set()
+        for bucket in _buckets(plain):
+            similar |= self._similar.get(bucket, set())
+        return {stem(other) for other in similar if is_misspelling(plain, uninflected(other))}
 
     def read(self, text_words: Sequence[str]) -> Iterator[tuple[str, ...]]:
         """Yield each way to write words with the vocabulary's stems.
 
         There is usually one, and none if a word has no equal.
         """
-        yield from islice(product(*map(self.stems_of, text_words)), _MOST_READINGS)
+        choices = [self.stems_of(word) for word in text_words]
+        yield from islice(product(*choices), _MOST_READINGS)
 
 
 def _buckets(word: str) -> Iterator[tuple[str, ...]]:
     """Yield keys of a word. Misspellings have at least one key in common."""
-    if len(word) >= SHORTEST_SWAPPED and word.isalpha():
-        yield tuple(sorted(word))
-        for length in (len(word) - 1, len(word)):
-            yield word[0], word[-1], str(length)
+    if len(word) < SHORTEST_SWAPPED or not word.isalpha():
+        return
+    yield tuple(sorted(word))
+    first = word[0]
+    last = word[-1]
+    yield first, last, str(len(word) - 1)
+    yield first, last, str(len(word))
 
 
 def is_moved(first: Sequence[str], second: Sequence[str]) -> bool:
@@ -205,8 +243,11 @@ def is_moved(first: Sequence[str], second: Sequence[str]) -> bool:
     if first == second:
         return True
     for start, middle, stop in combinations(range(len(first) + 1), 3):
-        moved = first[:start] + first[middle:stop] + first[start:middle] + first[stop:]
-        if moved == second:
+        before = first[:start]
+        run = first[start:middle]
+        passed = first[middle:stop]
+        after = first[stop:]
+        if before + passed + run + after == second:
             return True
     return False
 
@@ -219,7 +260,7 @@ def same_text(first: str, second: str) -> bool:
     >>> same_text("turn on stove", "turn off stove")
     False
     """
-    reference = tuple(map(stem, words(first)))
+    reference = [stem(word) for word in words(first)]
     if not reference:
         return False
     readings = Vocabulary([first]).read(words(second))
