@@ -4,10 +4,10 @@ It must name every object and goal condition.
 """
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise, takewhile
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 from lmms_egoplan.benchmarks.actplan.bddl import Formula, Problem, literals_of
 from lmms_egoplan.benchmarks.actplan.steps import lemma_of, names_of_type, singulars
@@ -26,17 +26,14 @@ _LONGEST = 80
 _BEFORE = 16
 
 
-class _Sentence(NamedTuple):
-    """The words of a sentence, and the positions of each type's names in it."""
-
-    words: list[str]
-    positions: dict[str, list["_Span"]]
-
-
-class _Span(NamedTuple):
+@dataclass(frozen=True)
+class _Span:
     """The position of a type's name in a sentence.
 
-    Index of the first word, index after the last, and its number.
+    Attributes:
+        start: Index of its first word.
+        end: Index after its last word.
+        is_plural: True if the name is in the plural.
     """
 
     start: int
@@ -44,10 +41,40 @@ class _Span(NamedTuple):
     is_plural: bool
 
 
-_Positions: TypeAlias = Sequence[_Span]
+@dataclass(frozen=True)
+class _Sentence:
+    """The words of a sentence, and the positions of each type's names in it."""
+
+    words: list[str]
+    positions: dict[str, list[_Span]]
 
 
-class Unnamed(NamedTuple):
+@dataclass(frozen=True)
+class _Count:
+    """The number of a type's objects that a condition is about, and of all its objects."""
+
+    number: int
+    total: int
+
+
+@dataclass(frozen=True)
+class _Literal:
+    """An atom of the goal.
+
+    Attributes:
+        atom: The atom.
+        asked: True if the goal asks for it, False if it asks for its negation.
+        counts: The counts of its types. Atoms that differ only in their objects are counted
+            together.
+    """
+
+    atom: Formula
+    asked: bool
+    counts: dict[str, _Count]
+
+
+@dataclass(frozen=True)
+class Unnamed:
     """Objects and conditions that a text does not name.
 
     objects: Types of objects, such as ``countertop.n.01``, in the problem's order. Excluded are
@@ -61,7 +88,7 @@ class Unnamed(NamedTuple):
     conditions: tuple[str, ...]
 
     def __bool__(self) -> bool:
-        return any(map(len, self))
+        return bool(self.objects or self.conditions)
 
 
 def unnamed(problem: Problem, text: str) -> Unnamed:
@@ -91,33 +118,28 @@ def unnamed(problem: Problem, text: str) -> Unnamed:
     Unnamed(objects=('table.n.02',), conditions=('(ontop ?cup.n.01_1 ?table.n.02_1): table',))
     """
     types = dict.fromkeys(obj.type for obj in problem.objects if lemma_of(obj.type) != _AGENT)
-    sentences = []
-    for sentence in _END.split(text.lower()):
-        words = re.findall("[a-z]+|[0-9]+|,", sentence)
-        sentences.append(
-            _Sentence(words, {type_: list(_positions(type_, words)) for type_ in types})
-        )
+    sentences = [_read_sentence(sentence, types) for sentence in _END.split(text.lower())]
     involved = _involved(problem)
     objects = []
-    for type_ in types:
-        is_named = any(sentence.positions[type_] for sentence in sentences)
-        if not is_named and type_ in involved:
-            objects.append(type_)
+    for type_name in types:
+        is_named = any(sentence.positions[type_name] for sentence in sentences)
+        if not is_named and type_name in involved:
+            objects.append(type_name)
     if any(_is_list(sentence.words) for sentence in sentences):
-        sentences = [_Sentence([], {})]
-    conditions: dict[str, None] = {}
-    for atom, asked, numbers in _literals(problem):
-        missing = min(
-            (
-                _missing(atom, numbers, sentence.words, sentence.positions, asked=asked)
-                for sentence in sentences
-            ),
-            key=len,
-        )
+        sentences = [_Sentence(words=[], positions={})]
+    conditions: list[str] = []
+    for literal in _literals(problem):
+        missing = min((_missing(literal, sentence) for sentence in sentences), key=len)
         if missing:
-            condition = str(atom) if asked else f"(not {atom})"
-            conditions[f"{condition}: {', '.join(missing)}"] = None
-    return Unnamed(tuple(objects), tuple(conditions))
+            condition = str(literal.atom) if literal.asked else f"(not {literal.atom})"
+            conditions.append(f"{condition}: {', '.join(missing)}")
+    return Unnamed(objects=tuple(objects), conditions=tuple(dict.fromkeys(conditions)))
+
+
+def _read_sentence(text: str, types: Iterable[str]) -> _Sentence:
+    words = re.findall("[a-z]+|[0-9]+|,", text)
+    positions = {type_name: _positions(type_name, words) for type_name in types}
+    return _Sentence(words, positions)
 
 
 def _involved(problem: Problem) -> set[str]:
@@ -130,7 +152,8 @@ def _involved(problem: Problem) -> set[str]:
                 involved |= _types_of(atom.arguments, problem.types)
     for formula in problem.goal:
         for atom, _, bound in literals_of(formula):
-            involved |= _types_of(atom.arguments, {**problem.types, **bound})
+            types = {**problem.types, **bound}
+            involved |= _types_of(atom.arguments, types)
     return involved
 
 
@@ -138,74 +161,84 @@ def _types_of(names: Sequence[str], types: Mapping[str, str]) -> set[str]:
     return {types[name] for name in names if name in types}
 
 
-def _literals(problem: Problem) -> Iterator[tuple[Formula, bool, dict[str, tuple[int, int]]]]:
-    """Yield each atom of the goal.
-
-    Also yield True if the goal asks for it, and the number and total of its objects by type.
-
-    Atoms that differ only in their objects are counted together.
-    """
+def _literals(problem: Problem) -> list[_Literal]:
+    """Return the atoms of the goal."""
     types = {obj.name: obj.type for obj in problem.objects if lemma_of(obj.type) != _AGENT}
-    groups: dict[tuple[Any, ...], dict[str, tuple[str, int]]] = defaultdict(dict)
+    # For atoms of the same form, by the names of their arguments: type, and number of its objects.
+    groups: dict[tuple[Any, ...], dict[str, tuple[str, int]]] = {}
     atoms = []
     for condition in problem.conditions:
-        counts = _counts(problem, condition)
+        sizes = _sizes(problem, condition)
         for atom, asked, bound in literals_of(condition):
-            kinds = types | dict(bound)
-            group = groups[atom.op, asked, tuple(map(kinds.get, atom.arguments))]
-            group.update(
-                (name, (kinds[name], counts.get(name, 1)))
-                for name in atom.arguments
-                if name in kinds
-            )
+            type_by_name = {**types, **bound}
+            argument_types = tuple(type_by_name.get(name) for name in atom.arguments)
+            group = groups.setdefault((atom.op, asked, argument_types), {})
+            for name in atom.arguments:
+                if name in type_by_name:
+                    group[name] = (type_by_name[name], sizes.get(name, 1))
             atoms.append((atom, asked, group))
-    for atom, asked, group in atoms:
-        numbers = Counter(kind for kind, count in group.values() for _ in range(count))
-        yield (
-            atom,
-            asked,
-            {kind: (number, len(problem.of_type(kind))) for kind, number in numbers.items()},
-        )
+    # The groups are complete only now.
+    return [_Literal(atom, asked, _counts(problem, group.values())) for atom, asked, group in atoms]
 
 
-def _counts(problem: Problem, formula: Formula) -> dict[str, int]:
+def _counts(problem: Problem, arguments: Iterable[tuple[str, int]]) -> dict[str, _Count]:
+    """Add the numbers of objects of each type.
+
+    Args:
+        problem: The activity.
+        arguments: Type and number of objects for each argument.
+    """
+    numbers: dict[str, int] = {}
+    for type_name, number in arguments:
+        if number > 0:
+            numbers[type_name] = numbers.get(type_name, 0) + number
+    counts = {}
+    for type_name, number in numbers.items():
+        counts[type_name] = _Count(number, total=len(problem.of_type(type_name)))
+    return counts
+
+
+def _sizes(problem: Problem, formula: Formula) -> dict[str, int]:
     """Return the number of objects that each variable of a condition refers to."""
-    totals = (len(problem.of_type(variable.type)) for variable in formula.variables)
-    number = 1 if formula.op == "exists" else formula.number or min(totals, default=0)
-    counts = {variable.name: number for variable in formula.variables}
-    return counts | {
-        name: inner for part in formula.parts for name, inner in _counts(problem, part).items()
-    }
+    if formula.op == "exists":
+        size = 1
+    elif formula.number:
+        size = formula.number
+    else:
+        totals = [len(problem.of_type(variable.type)) for variable in formula.variables]
+        size = min(totals, default=0)
+    sizes = {variable.name: size for variable in formula.variables}
+    for part in formula.parts:
+        sizes |= _sizes(problem, part)
+    return sizes
 
 
-def _missing(
-    atom: Formula,
-    numbers: Mapping[str, tuple[int, int]],
-    words: Sequence[str],
-    positions: Mapping[str, _Positions],
-    *,
-    asked: bool,
-) -> list[str]:
+def _missing(literal: _Literal, sentence: _Sentence) -> list[str]:
     """List the parts of a condition that a sentence lacks.
 
     These are names of types, their numbers, and the predicate.
     """
     missing = []
-    for kind, (number, total) in numbers.items():
-        if not any(
-            _is_numbered(words, position, number, total) for position in positions.get(kind, ())
-        ):
-            missing.append(
-                f"number of {lemma_of(kind)} ({number})" if positions.get(kind) else lemma_of(kind)
-            )
-    # Words in objects' names are not predicates, as in "scrub brush".
-    name_indices = {
-        at for spans in positions.values() for span in spans for at in range(span.start, span.end)
-    }
-    other_words = [word for at, word in enumerate(words) if at not in name_indices]
-    if not _is_stated(atom.op, other_words, asked=asked):
-        missing.append(atom.op if asked else f"not {atom.op}")
+    for type_name, count in literal.counts.items():
+        lemma = lemma_of(type_name)
+        spans = sentence.positions.get(type_name)
+        if not spans:
+            missing.append(lemma)
+        elif not any(_is_numbered(sentence.words, span, count) for span in spans):
+            missing.append(f"number of {lemma} ({count.number})")
+    predicate = literal.atom.op
+    if not _is_stated(predicate, _words_outside_names(sentence), asked=literal.asked):
+        missing.append(predicate if literal.asked else f"not {predicate}")
     return missing
+
+
+def _words_outside_names(sentence: _Sentence) -> list[str]:
+    """Return the words that may be predicates. Words in names are not, as in "scrub brush"."""
+    name_indices: set[int] = set()
+    for spans in sentence.positions.values():
+        for span in spans:
+            name_indices.update(range(span.start, span.end))
+    return [word for index, word in enumerate(sentence.words) if index not in name_indices]
 
 
 def _is_stated(predicate: str, words: Sequence[str], *, asked: bool) -> bool:
@@ -214,44 +247,68 @@ def _is_stated(predicate: str, words: Sequence[str], *, asked: bool) -> bool:
     For a negated condition, they may state its contrary or a negation.
     """
     vocabulary = _DATA["predicates"].get(predicate, {"asked": [predicate]})
-    hits = [at for at, word in enumerate(words) if _matches_any(vocabulary["asked"], word)]
+    patterns = vocabulary["asked"]
+    indices = [index for index, word in enumerate(words) if _matches_any(patterns, word)]
     if asked:
-        return any(_WORDS["not"].isdisjoint(words[max(0, at - 2) : at]) for at in hits)
-    contrary = set(vocabulary.get("contrary", ())) - set(vocabulary["asked"])
-    if hits:
+        return any(not _is_negated(words, index) for index in indices)
+    contrary = set(vocabulary.get("contrary", ())) - set(patterns)
+    if indices:
         contrary |= _WORDS["negations"]
     return any(_matches_any(contrary, word) for word in words)
+
+
+def _is_negated(words: Sequence[str], index: int) -> bool:
+    """Return True if one of the two words before a word negates it."""
+    two_before = words[max(0, index - 2) : index]
+    return not _WORDS["not"].isdisjoint(two_before)
 
 
 def _matches_any(patterns: Iterable[str], word: str) -> bool:
     return any(_matches(pattern, word) for pattern in patterns)
 
 
-def _is_numbered(words: Sequence[str], noun: _Span, number: int, total: int) -> bool:
-    """Return True if the words around a noun state the number of its objects, `number` of `total`.
+def _is_numbered(words: Sequence[str], noun: _Span, count: _Count) -> bool:
+    """Return True if the words around a noun state the number of its objects.
 
     A numeral before the noun must be that number, unless a word such as "each" applies it to
     several objects. Without a numeral, a plural means several. A singular needs an article, which
     may belong to the list that contains the noun.
     """
     start = max(0, noun.start - _BEFORE)
-    before = list(
-        takewhile(lambda word: word not in _WORDS["breaks"], words[start : noun.start][::-1])
-    )
-    adjacent = takewhile(lambda word: word not in _WORDS["joints"], before)
-    numerals = {int(word) if word.isdecimal() else _NUMERALS.get(word) for word in adjacent} - {
-        None
-    }
+    nearest_first = words[start : noun.start][::-1]
+    before = _until(_WORDS["breaks"], nearest_first)
     after = words[noun.end : noun.end + 1]
     around = {*before, *after}
     is_spread = not _WORDS["spread"].isdisjoint(words)
+    numerals = _numerals(_until(_WORDS["joints"], before))
     if numerals:
-        return number in numerals or is_spread
-    if not _WORDS["labels"].isdisjoint(around) or "".join(after).strip("0").isdecimal():
+        return is_spread or count.number in numerals
+    is_labelled = not _WORDS["labels"].isdisjoint(around)
+    is_followed_by_number = "".join(after).strip("0").isdecimal()
+    if is_labelled or is_followed_by_number:
         return True
+    if _WORDS["articles"].isdisjoint(around):
+        return False
+    if noun.is_plural:
+        return count.number > 1 or count.total == 1
     is_all = not _WORDS["all"].isdisjoint(around)
-    fits = total == 1 or number > 1 if noun.is_plural else number == 1 or is_spread or is_all
-    return fits and not _WORDS["articles"].isdisjoint(around)
+    return count.number == 1 or is_spread or is_all
+
+
+def _until(stops: Collection[str], words: Iterable[str]) -> list[str]:
+    """Return the words before the first one of `stops`."""
+    return list(takewhile(lambda word: word not in stops, words))
+
+
+def _numerals(words: Iterable[str]) -> set[int]:
+    """Return the numbers among words, in digits or spelled out."""
+    numerals = set()
+    for word in words:
+        if word.isdecimal():
+            numerals.add(int(word))
+        elif word in _NUMERALS:
+            numerals.add(_NUMERALS[word])
+    return numerals
 
 
 def _is_list(words: Sequence[str]) -> bool:
@@ -259,29 +316,41 @@ def _is_list(words: Sequence[str]) -> bool:
 
     Its length and the words after articles decide.
     """
-    following = {after for word, after in pairwise([*words, ""]) if word in ("the", "a", "an")}
-    return len(words) > _LONGEST or not following.isdisjoint(_WORDS["no_nouns"])
+    if len(words) > _LONGEST:
+        return True
+    # The end of the sentence is "".
+    pairs = pairwise([*words, ""])
+    after_articles = [after for word, after in pairs if word in ("the", "a", "an")]
+    return not _WORDS["no_nouns"].isdisjoint(after_articles)
 
 
 def _matches(pattern: str, word: str) -> bool:
-    return (
-        word.startswith(pattern[:-1])
-        if pattern.endswith("*")
-        else pattern in singulars(word) | {word}
-    )
+    if pattern.endswith("*"):
+        return word.startswith(pattern[:-1])
+    return word == pattern or pattern in singulars(word)
 
 
-def _positions(kind: str, words: Sequence[str]) -> Iterator[_Span]:
-    """Yield the positions of a type's name in a sentence.
+def _matches_all(patterns: Sequence[str], words: Sequence[str]) -> bool:
+    if len(patterns) != len(words):
+        return False
+    return all(_matches(pattern, word) for pattern, word in zip(patterns, words, strict=True))
+
+
+def _positions(type_name: str, words: Sequence[str]) -> list[_Span]:
+    """Return the positions of a type's name in a sentence.
 
     The name may also be its last word, or all its words joined into one.
     """
-    joined = lemma_of(kind).replace("_", "")
+    names = names_of_type(type_name)
+    joined_name = lemma_of(type_name).replace("_", "")
+    spans = []
     for start in range(len(words)):
-        for parts in names_of_type(kind):
-            span = words[start : start + len(parts)]
-            if len(span) == len(parts) and all(map(_matches, parts, span)):
-                yield _Span(start, start + len(parts), span[-1] != parts[-1])
-        pair = "".join(words[start : start + 2])
-        if _matches(joined, pair):
-            yield _Span(start, start + 2, pair != joined)
+        for name in names:
+            end = start + len(name)
+            if _matches_all(name, words[start:end]):
+                is_plural = words[end - 1] != name[-1]
+                spans.append(_Span(start, end, is_plural))
+        joined_pair = "".join(words[start : start + 2])
+        if _matches(joined_name, joined_pair):
+            spans.append(_Span(start, start + 2, is_plural=joined_pair != joined_name))
+    return spans
