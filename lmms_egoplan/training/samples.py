@@ -42,8 +42,11 @@ class Sample:
 
     def texts(self) -> Iterator[tuple[str, str]]:
         """Return every question, answer and negative with its field name."""
-        texts = [text for turn in self.turns for text in turn]
-        return zip(self.fields, (*texts, *self.negatives), strict=True)
+        texts: list[str] = []
+        for question, answer in self.turns:
+            texts += [question, answer]
+        texts += self.negatives
+        return zip(self.fields, texts, strict=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +60,10 @@ class Drawn:
     @property
     def answers(self) -> list[str]:
         """The answer, followed by the negative if one was drawn."""
-        answer = self.sample.turns[self.turn][1]
-        return [answer] if self.negative is None else [answer, self.negative]
+        _, answer = self.sample.turns[self.turn]
+        if self.negative is None:
+            return [answer]
+        return [answer, self.negative]
 
     def messages(self, media: MediaLoader) -> list[Message]:
         """Return the context of the answers as chat messages.
@@ -66,17 +71,21 @@ class Drawn:
         Raises:
             LmmsEgoplanError: The media cannot be read.
         """
+        turns = self.sample.turns[: self.turn + 1]
+        first_question, _ = turns[0]
         try:
             visuals = self.sample.visuals()
-            messages = media.messages(self.sample.turns[0][0], visuals)
+            messages = media.messages(first_question, visuals)
         except (OSError, ValueError, TypeError) as error:
             raise LmmsEgoplanError(f"{self.sample.name}: {error}") from error
-        for (_, answer), (question, _) in zip(
-            self.sample.turns, self.sample.turns[1 : self.turn + 1], strict=False
-        ):
-            messages.append({"role": "assistant", "content": [{"type": "text", "text": answer}]})
-            messages.append({"role": "user", "content": [{"type": "text", "text": question}]})
+        for (_, answer), (question, _) in pairwise(turns):
+            messages.append(_text_message("assistant", answer))
+            messages.append(_text_message("user", question))
         return messages
+
+
+def _text_message(role: str, text: str) -> Message:
+    return {"role": role, "content": [{"type": "text", "text": text}]}
 
 
 def draw(sample: Sample, seed: str) -> Drawn:
@@ -86,7 +95,23 @@ def draw(sample: Sample, seed: str) -> Drawn:
     """
     generator = random.Random(seed)
     turn = generator.randrange(len(sample.turns))
-    return Drawn(sample, turn, generator.choice(sample.negatives) if sample.negatives else None)
+    negative = None
+    if sample.negatives:
+        negative = generator.choice(sample.negatives)
+    return Drawn(sample, turn, negative)
+
+
+@dataclass(frozen=True)
+class _Order:
+    """The order of an epoch.
+
+    Attributes:
+        parts: The part at each position.
+        earlier: Number of this part's earlier positions in the epoch.
+    """
+
+    parts: np.ndarray
+    earlier: np.ndarray
 
 
 class Mix:
@@ -116,33 +141,19 @@ class Mix:
         seed: int = 0,
     ) -> None:
         self.parts = {name: samples for name, samples in parts.items() if samples}
-        shares = {name: float(len(samples)) for name, samples in self.parts.items()}
-        if proportions is not None:
-            for name, share in proportions.items():
-                if name not in parts:
-                    raise LmmsEgoplanError(
-                        f"proportions: {name}: unknown part; choose from {', '.join(parts)}"
-                    )
-                if not 0 <= share < float("inf"):
-                    raise LmmsEgoplanError(
-                        f"proportions: {name}: expected a finite number >= 0, found {share}"
-                    )
+        if proportions is None:
+            shares = {name: float(len(samples)) for name, samples in self.parts.items()}
+        else:
+            _check_proportions(parts, proportions)
             shares = {name: float(proportions.get(name, 0)) for name in self.parts}
         self._names = [name for name, share in shares.items() if share > 0]
         if not self._names:
-            counts = ", ".join(f"{name}: {len(samples)}" for name, samples in parts.items())
-            listed = (
-                ", ".join(f"{name}: {share:g}" for name, share in (proportions or {}).items())
-                or "none given"
-            )
-            raise LmmsEgoplanError(f"the mix is empty: proportions: {listed}; samples: {counts}")
-        unnamed = [
-            name for name in self.parts if proportions is not None and name not in proportions
-        ]
-        if unnamed:
-            raise LmmsEgoplanError(
-                f"proportions: {unnamed[0]}: missing share; set 0 to disable this part"
-            )
+            raise LmmsEgoplanError(_empty_mix_message(parts, proportions or {}))
+        for name in self.parts:
+            if proportions is not None and name not in proportions:
+                raise LmmsEgoplanError(
+                    f"proportions: {name}: missing share; set 0 to disable this part"
+                )
         total = sum(shares[name] for name in self._names)
         self.shares = {name: shares[name] / total for name in self._names}
         self.epoch_length = sum(len(self.parts[name]) for name in self._names)
@@ -152,12 +163,12 @@ class Mix:
     def at(self, position: int) -> Drawn:
         """Return the sample at a position, counted from 0 over all epochs."""
         epoch, within = divmod(position, self.epoch_length)
-        part, earlier = self._order(epoch)
-        name = self._names[part[within]]
+        order = self._order(epoch)
+        part = order.parts[within]
+        name = self._names[part]
         samples = self.parts[name]
-        rounds, index = divmod(
-            int(earlier[within]) + self._num_before(epoch)[part[within]], len(samples)
-        )
+        num_earlier = self._num_before(epoch)[part] + int(order.earlier[within])
+        rounds, index = divmod(num_earlier, len(samples))
         number = int(self._shuffled(name, rounds)[index])
         return draw(samples[number], f"{self._seed} {name} {number} {rounds}")
 
@@ -168,41 +179,62 @@ class Mix:
         """
         while len(self._cumulative) <= epoch:
             before = self._cumulative[-1]
-            # Cumulative positions up to and including each part, as if the epochs were sorted by
-            # part.
-            shares = np.cumsum([0.0, *self.shares.values()])
-            shares[-1] = 1
-            edges = pairwise(
-                np.rint(shares * len(self._cumulative) * self.epoch_length).astype(int).tolist()
-            )
-            counts = [
-                max(0, stop - start - count)
-                for (start, stop), count in zip(edges, before, strict=True)
-            ]
+            goals = self._goals(num_epochs=len(self._cumulative))
+            counts = [max(0, goal - count) for goal, count in zip(goals, before, strict=True)]
             for _ in range(sum(counts) - self.epoch_length):
-                counts[counts.index(max(counts))] -= 1
-            self._cumulative.append(
-                [total + count for total, count in zip(before, counts, strict=True)]
-            )
+                largest = counts.index(max(counts))
+                counts[largest] -= 1
+            totals = [count + added for count, added in zip(before, counts, strict=True)]
+            self._cumulative.append(totals)
         return self._cumulative[epoch]
 
-    @lru_cache(maxsize=4)  # noqa: B019
-    def _order(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the part at each position of an epoch.
+    def _goals(self, num_epochs: int) -> list[int]:
+        """Return each part's share of the positions in this many epochs, as whole numbers."""
+        # Cumulative shares up to and including each part, as if the epochs were sorted by part.
+        shares = np.cumsum([0.0, *self.shares.values()])
+        shares[-1] = 1
+        edges = np.rint(shares * num_epochs * self.epoch_length).astype(int)
+        return [stop - start for start, stop in pairwise(edges.tolist())]
 
-        Also return that part's number of earlier positions in the epoch.
-        """
+    @lru_cache(maxsize=4)  # noqa: B019
+    def _order(self, epoch: int) -> _Order:
+        """Return the order of an epoch."""
         counts = np.subtract(self._num_before(epoch + 1), self._num_before(epoch))
-        part = np.random.default_rng([self._seed, 1, epoch]).permutation(
-            np.repeat(np.arange(len(counts)), counts)
-        )
-        earlier = np.zeros(len(part), dtype=int)
-        for index in range(len(counts)):
-            is_part = part == index
+        sorted_parts = np.repeat(np.arange(len(counts)), counts)
+        generator = np.random.default_rng([self._seed, 1, epoch])
+        parts = generator.permutation(sorted_parts)
+        earlier = np.zeros(len(parts), dtype=int)
+        for part in range(len(counts)):
+            is_part = parts == part
             earlier[is_part] = np.arange(is_part.sum())
-        return part, earlier
+        return _Order(parts, earlier)
 
     @lru_cache(maxsize=16)  # noqa: B019
     def _shuffled(self, name: str, rounds: int) -> np.ndarray:
-        generator = np.random.default_rng([self._seed, 2, self._names.index(name), rounds])
+        """Return the order of a part's samples after so many rounds of all of them."""
+        part = self._names.index(name)
+        generator = np.random.default_rng([self._seed, 2, part, rounds])
         return generator.permutation(len(self.parts[name]))
+
+
+def _check_proportions(
+    parts: Mapping[str, Sequence[Sample]], proportions: Mapping[str, float]
+) -> None:
+    """Raise if a proportion names no part, or is negative or not finite."""
+    for name, share in proportions.items():
+        if name not in parts:
+            raise LmmsEgoplanError(
+                f"proportions: {name}: unknown part; choose from {', '.join(parts)}"
+            )
+        if not 0 <= share < float("inf"):
+            raise LmmsEgoplanError(
+                f"proportions: {name}: expected a finite number >= 0, found {share}"
+            )
+
+
+def _empty_mix_message(
+    parts: Mapping[str, Sequence[Sample]], proportions: Mapping[str, float]
+) -> str:
+    sizes = ", ".join(f"{name}: {len(samples)}" for name, samples in parts.items())
+    shares = ", ".join(f"{name}: {share:g}" for name, share in proportions.items())
+    return f"the mix is empty: proportions: {shares or 'none given'}; samples: {sizes}"
