@@ -11,7 +11,7 @@ import json
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -47,11 +47,8 @@ def known(task: Any, document: Any) -> dict[str, int]:
 
     They are stored with a cached response.
     """
-    return {
-        name: count
-        for name, count in _counts.get((task, document), {}).items()
-        if isinstance(count, int)
-    }
+    counts = _counts.get((task, document), {})
+    return {name: count for name, count in counts.items() if isinstance(count, int)}
 
 
 def settings_of(processor: Any, model: Any) -> dict[str, Any]:
@@ -138,26 +135,46 @@ def recorded(
             results["record"] = settings | {
                 "tasks": {task: _summary(task, counts) for task in tasks}
             }
-            # a question's document is then its position among them
-            selected = kwargs.get("samples") or {}
-            for task, samples in results.get("samples", {}).items():
-                positions = {
-                    document: index for index, document in enumerate(selected.get(task, ()))
-                }
-                for sample in samples if task in tasks else ():
-                    question = task, positions.get(sample["doc_id"], sample["doc_id"])
-                    known = {"tokens": None, "images": None, **counts.get(question, {})}
-                    reply_tokens = known.pop("reply_tokens", None)
-                    if reply_tokens is not None:  # lm-eval logs no counts
-                        usage = {"input_tokens": known["tokens"], "output_tokens": reply_tokens}
-                        sample.setdefault("token_counts", [usage])
-                    asked = known.pop("asked", None)
-                    if asked is not None:
-                        sample["asked"] = asked
-                    sample["record"] = known
+            _add_counts(results, tasks, counts, kwargs.get("samples") or {})
         return results
 
     return evaluate_and_record
+
+
+def _add_counts(
+    results: Mapping[str, Any],
+    tasks: Collection[Any],
+    counts: Mapping[tuple[Any, Any], Mapping[str, Any]],
+    selected: Mapping[Any, Sequence[Any]],
+) -> None:
+    """Add the counts of questions to the harness's samples.
+
+    Args:
+        results: The harness's results, with or without samples.
+        tasks: The tasks with counts.
+        counts: Known counts by task and document.
+        selected: The documents to which the run was limited, by task. A question's document in
+            `counts` is then its position among them.
+    """
+    for task, samples in results.get("samples", {}).items():
+        if task not in tasks:
+            continue
+        positions = {document: index for index, document in enumerate(selected.get(task, ()))}
+        for sample in samples:
+            document = positions.get(sample["doc_id"], sample["doc_id"])
+            _add_counts_of_question(sample, counts.get((task, document), {}))
+
+
+def _add_counts_of_question(sample: dict[str, Any], counts: Mapping[str, Any]) -> None:
+    known = {"tokens": None, "images": None, **counts}
+    reply_tokens = known.pop("reply_tokens", None)
+    if reply_tokens is not None:  # lm-eval logs no counts
+        usage = {"input_tokens": known["tokens"], "output_tokens": reply_tokens}
+        sample.setdefault("token_counts", [usage])
+    asked = known.pop("asked", None)
+    if asked is not None:
+        sample["asked"] = asked
+    sample["record"] = known
 
 
 def _add_marks(results: Mapping[str, Any], tasks: Iterable[Any], marks: Mapping[str, Any]) -> None:
@@ -199,15 +216,20 @@ def _add_designs(results: Mapping[str, Any]) -> None:
     for task, values in results["results"].items():
         config = member(results, "configs", task) or {}
         benchmark = member(config, "metadata", "benchmark")
-        designs = designs_of(benchmark, config["test_split"]) if benchmark else {}
-        for design in [*designs.values()][:1]:
-            config["metadata"] = {**config["metadata"], "subset": design}
-            # lmms-eval counts all prepared questions. With --limit, both harnesses ask fewer than
-            # were drawn.
-            effective = min(design["asked"], results["n-samples"][task]["effective"])
-            results["n-samples"][task] = {"original": design["of"], "effective": effective}
-            for name in [name for name in values if "_stderr" in name]:
-                values[name] = "N/A"
+        if not benchmark:
+            continue
+        designs = list(designs_of(benchmark, config["test_split"]).values())
+        if not designs:
+            continue
+        design = designs[0]
+        config["metadata"] = {**config["metadata"], "subset": design}
+        # lmms-eval counts all prepared questions. With --limit, both harnesses ask fewer than
+        # were drawn.
+        effective = min(design["asked"], results["n-samples"][task]["effective"])
+        results["n-samples"][task] = {"original": design["of"], "effective": effective}
+        standard_errors = [name for name in values if "_stderr" in name]
+        for name in standard_errors:
+            values[name] = "N/A"
 
 
 def _mark_other_pixel_limits(results: Mapping[str, Any], pixels: Any) -> None:
@@ -230,12 +252,13 @@ def _summary(task: Any, counts: Mapping[tuple[Any, Any], Mapping[str, int]]) -> 
     summary: dict[str, Any] = {"questions": len(questions)}
     for name in ("tokens", "images"):
         values = [question[name] for question in questions if name in question]
-        known = (
-            {"mean": fmean(values), "minimum": min(values), "maximum": max(values)}
-            if values
-            else {}
-        )
-        summary[name] = known | {"not_known": len(questions) - len(values)}
+        statistics: dict[str, Any] = {}
+        if values:
+            statistics["mean"] = fmean(values)
+            statistics["minimum"] = min(values)
+            statistics["maximum"] = max(values)
+        statistics["not_known"] = len(questions) - len(values)
+        summary[name] = statistics
     return summary
 
 
@@ -258,8 +281,11 @@ def _gathered() -> dict[tuple[Any, Any], dict[str, int]]:
         counts[question] = {}
         for name, count in of_question.items():
             counts[question][name] = count() if callable(count) else count
-    parts: list[Any] = [counts]
-    if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
-        parts *= dist.get_world_size()
-        dist.all_gather_object(parts, counts)
-    return {question: of_question for part in parts for question, of_question in part.items()}
+    if not dist.is_available() or not dist.is_initialized() or dist.get_world_size() == 1:
+        return counts
+    parts: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(parts, counts)
+    counts_of_all: dict[tuple[Any, Any], dict[str, int]] = {}
+    for part in parts:
+        counts_of_all |= part
+    return counts_of_all
