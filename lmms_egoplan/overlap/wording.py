@@ -109,10 +109,11 @@ def uninflected(word: str) -> str:
     return without_ending
 
 
-_DIFFERENT = {
-    frozenset(stem(uninflected(word)) for word in pair)  # the stems of both words
-    for pair in _WORDS["different"]
-}
+def _stems_of_pair(pair: Sequence[str]) -> frozenset[str]:
+    return frozenset(stem(uninflected(word)) for word in pair)
+
+
+_DIFFERENT = {_stems_of_pair(pair) for pair in _WORDS["different"]}
 
 
 def is_misspelling(first: str, second: str) -> bool:
