@@ -34,6 +34,9 @@ FOLDS = 5
 Each part's questions use a temperature and a threshold of the other parts.
 """
 
+_LOWEST_TEMPERATURE = 0.01
+_HIGHEST_TEMPERATURE = 100.0
+_ROUNDING = 1e-9
 _SEED = 0
 
 Array = np.ndarray
@@ -49,9 +52,15 @@ def choices(scores: Array, gold: Array, temperature: float | Array = 1.0) -> tup
     >>> confidence.round(2).tolist(), is_right.tolist()
     ([0.75, 0.5], [False, True])
     """
-    return softmax(scores / np.reshape(temperature, (-1, 1)), axis=1).max(1), scores.argmax(
-        1
-    ) == gold
+    confidence = _probabilities(scores, temperature).max(axis=1)
+    chosen = scores.argmax(axis=1)
+    return confidence, chosen == gold
+
+
+def _probabilities(scores: Array, temperature: float | Array) -> Array:
+    """Return the probability of each candidate; one temperature for all, or one per question."""
+    column = np.reshape(temperature, (-1, 1))
+    return softmax(scores / column, axis=1)
 
 
 def brier_score(scores: Array, gold: Array, temperature: float | Array, clusters: Clusters) -> Mean:
@@ -62,9 +71,12 @@ def brier_score(scores: Array, gold: Array, temperature: float | Array, clusters
     >>> brier_score(np.log([[0.75, 0.25]]), np.array([1]), 1.0, ["a"]).value
     1.125
     """
-    probabilities = softmax(scores / np.reshape(temperature, (-1, 1)), axis=1)
-    errors = ((probabilities - np.eye(scores.shape[1])[gold]) ** 2).sum(1)
-    return Mean(float(errors.mean()), bootstrap_interval(errors, list(clusters)))
+    num_candidates = scores.shape[1]
+    ideal = np.eye(num_candidates)[gold]
+    squares = (_probabilities(scores, temperature) - ideal) ** 2
+    errors = squares.sum(axis=1)
+    interval = bootstrap_interval(errors, list(clusters))
+    return Mean(float(errors.mean()), interval)
 
 
 def fit_temperature(scores: Array, gold: Array) -> float:
@@ -82,17 +94,28 @@ def fit_temperature(scores: Array, gold: Array) -> float:
     >>> round(fit_temperature(scores, gold), 3)
     2.0
     """
-    differences = scores - scores[np.arange(len(gold)), gold, None]
-    limits = np.log([0.01, 100])
+    differences = scores - _gold_scores(scores, gold)[:, None]
+    lowest, highest = np.log([_LOWEST_TEMPERATURE, _HIGHEST_TEMPERATURE])
 
     # The likelihood rises with the logarithm of the temperature where this is positive. It has a
     # single maximum.
     def slope(logarithm: float) -> float:
-        return float((softmax(scores / np.exp(logarithm), axis=1) * differences).sum(1).mean())
+        probabilities = softmax(scores / np.exp(logarithm), axis=1)
+        expected_differences = (probabilities * differences).sum(axis=1)
+        return float(expected_differences.mean())
 
-    if slope(limits[1]) >= 0 or slope(limits[0]) <= 0:
-        return 100.0 if slope(limits[1]) >= 0 else 0.01
-    return float(np.exp(brentq(slope, *limits)))
+    if slope(highest) >= 0:
+        return _HIGHEST_TEMPERATURE
+    if slope(lowest) <= 0:
+        return _LOWEST_TEMPERATURE
+    best = brentq(slope, lowest, highest)
+    return float(np.exp(best))
+
+
+def _gold_scores(scores: Array, gold: Array) -> Array:
+    """Return the score of each question's right candidate."""
+    questions = np.arange(len(gold))
+    return scores[questions, gold]
 
 
 def folds_of(clusters: Clusters) -> Array:
@@ -105,7 +128,8 @@ def folds_of(clusters: Clusters) -> Array:
     ([0, 1, 2, 3, 4], True)
     """
     names, indices = np.unique(clusters, return_inverse=True)
-    return np.random.default_rng(_SEED).permutation(len(names))[indices] % FOLDS
+    shuffled = np.random.default_rng(_SEED).permutation(len(names))
+    return shuffled[indices] % FOLDS
 
 
 def cross_fitted(scores: Array, gold: Array, clusters: Clusters) -> Array:
@@ -122,7 +146,8 @@ def cross_fitted(scores: Array, gold: Array, clusters: Clusters) -> Array:
     temperatures = []
     for fold in range(FOLDS):
         others = folds != fold
-        temperatures.append(fit_temperature(scores[others], gold[others]))
+        temperature = fit_temperature(scores[others], gold[others])
+        temperatures.append(temperature)
     return np.array(temperatures)[folds]
 
 
@@ -136,9 +161,9 @@ def bins_of(confidence: Array) -> Array:
     >>> bins_of(np.linspace(0.3, 0.9, 20)).tolist()
     [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8, 9, 9]
     """
-    return np.searchsorted(
-        np.quantile(confidence, np.arange(1, BINS) / BINS), confidence, side="right"
-    )
+    inner_shares = np.arange(1, BINS) / BINS
+    limits = np.quantile(confidence, inner_shares)
+    return np.searchsorted(limits, confidence, side="right")
 
 
 def curves(confidence: Array, is_right: Array) -> list[dict[str, float]]:
@@ -155,18 +180,25 @@ def curves(confidence: Array, is_right: Array) -> list[dict[str, float]]:
     """
     points = []
     bins = bins_of(confidence)
-    for part, so_far in ((bins == number, bins >= number) for number in np.unique(bins)[::-1]):
-        means = {
-            "confidence": confidence[part],
-            "right": is_right[part],
-            "answered": so_far,
-            "risk": ~is_right[so_far],
+    most_confident_first = np.unique(bins)[::-1]
+    for number in most_confident_first:
+        is_in_bin = bins == number
+        is_answered = bins >= number
+        is_wrong = ~is_right[is_answered]
+        point = {
+            "confidence": _per_cent(confidence[is_in_bin]),
+            "right": _per_cent(is_right[is_in_bin]),
+            "answered": _per_cent(is_answered),
+            "risk": _per_cent(is_wrong),
+            "questions": int(is_in_bin.sum()),
         }
-        points.append(
-            {name: 100 * float(x.mean()) for name, x in means.items()}
-            | {"questions": int(part.sum())}
-        )
+        points.append(point)
     return points
+
+
+def _per_cent(shares: Array) -> float:
+    """Return the mean of shares or flags, in per cent."""
+    return 100 * float(shares.mean())
 
 
 def calibration_error(confidence: Array, is_right: Array, clusters: Clusters) -> Mean:
@@ -187,26 +219,60 @@ def calibration_error(confidence: Array, is_right: Array, clusters: Clusters) ->
     >>> error.value > error.interval[0] == 0, error.interval[1] < 0.15
     (True, True)
     """
-    rows = np.eye(BINS + 1)[bins_of(confidence)] * (is_right - confidence)[:, None]
+    sums = _sums_by_bin(confidence, is_right, clusters)
+    differences = _mean_differences(sums.sum(axis=0))
+    noise = _bin_noise(sums, differences)
+    error = np.abs(differences).sum()
+
+    sizes_of_noise = np.abs(noise).sum(axis=1)
+    low = error - np.quantile(sizes_of_noise, 0.975)
+
+    sign_of_sum = np.full(BINS, differences.sum())
+    signs = np.sign([differences, sign_of_sum])
+    signed_noise = noise @ signs.T
+    high = error - np.quantile(signed_noise, 0.025, axis=0).min()
+
+    interval = (float(max(0, low)), float(min(1, high)))
+    return Mean(float(error), interval)
+
+
+def _sums_by_bin(confidence: Array, is_right: Array, clusters: Clusters) -> Array:
+    """Sum right choices minus confidences by cluster and bin.
+
+    Returns:
+        Shape (clusters, `BINS` + 1); the last column has the number of questions.
+    """
+    differences = is_right - confidence
+    rows = np.eye(BINS + 1)[bins_of(confidence)] * differences[:, None]
     rows[:, BINS] = 1
     names, indices = np.unique(clusters, return_inverse=True)
     sums = np.zeros((len(names), BINS + 1))
     np.add.at(sums, indices, rows)
-    weights = np.random.default_rng(_SEED).multinomial(
-        len(names), np.full(len(names), 1 / len(names)), RESAMPLES
-    )
-    differences, drawn = (
-        total[..., :BINS] / total[..., BINS:] for total in (sums.sum(0), weights @ sums)
-    )
-    # Student's t instead of a normal distribution, with the number of equal clusters that vary as
-    # much.
-    num_equal = max(2, len(rows) ** 2 / (sums[:, BINS] ** 2).sum())
-    noise = (drawn - differences) * stdtrit(num_equal - 1, 0.975) / stdtrit(np.inf, 0.975)
-    error = np.abs(differences).sum()
-    signs = np.sign([differences, np.full(BINS, differences.sum())])
-    low = error - np.quantile(np.abs(noise).sum(1), 0.975)
-    high = error - np.quantile(noise @ signs.T, 0.025, axis=0).min()
-    return Mean(float(error), (float(max(0, low)), float(min(1, high))))
+    return sums
+
+
+def _mean_differences(sums: Array) -> Array:
+    """Divide the sums of the bins by the number of all questions, see `_sums_by_bin`."""
+    by_bin = sums[..., :BINS]
+    questions = sums[..., BINS:]
+    return by_bin / questions
+
+
+def _bin_noise(sums: Array, differences: Array) -> Array:
+    """Return how far the bins of `RESAMPLES` resamples of whole clusters are from `differences`.
+
+    The resamples are widened by Student's t instead of a normal distribution, with the number of
+    equal clusters that vary as much.
+
+    Returns:
+        Shape (`RESAMPLES`, `BINS`).
+    """
+    count = len(sums)
+    weights = np.random.default_rng(_SEED).multinomial(count, np.full(count, 1 / count), RESAMPLES)
+    drawn = _mean_differences(weights @ sums)
+    sizes = sums[:, BINS]
+    num_equal = max(2, sizes.sum() ** 2 / (sizes**2).sum())
+    return (drawn - differences) * stdtrit(num_equal - 1, 0.975) / stdtrit(np.inf, 0.975)
 
 
 def area_under_risk(confidence: Array, is_right: Array) -> float:
@@ -218,8 +284,11 @@ def area_under_risk(confidence: Array, is_right: Array) -> float:
     0.38888888888888884
     """
     order = np.argsort(-confidence)
-    last = np.searchsorted(-confidence[order], -confidence[order], side="right") - 1
-    return float((np.cumsum(~is_right[order])[last] / (last + 1)).mean())
+    falling = -confidence[order]
+    errors = np.cumsum(~is_right[order])
+    last = np.searchsorted(falling, falling, side="right") - 1
+    risks = errors[last] / (last + 1)
+    return float(risks.mean())
 
 
 def gaps_of(scores: Array, gold: Array) -> Array:
@@ -230,7 +299,7 @@ def gaps_of(scores: Array, gold: Array) -> Array:
     >>> gaps_of(np.array([[-1.0, -1.5], [-1.0, -1.5]]), np.array([0, 1])).tolist()
     [0.0, 0.5]
     """
-    return scores.max(1) - scores[np.arange(len(gold)), gold]
+    return scores.max(axis=1) - _gold_scores(scores, gold)
 
 
 def conformal_threshold(gaps: Array, clusters: Clusters, level: float) -> float:
@@ -254,9 +323,12 @@ def conformal_threshold(gaps: Array, clusters: Clusters, level: float) -> float:
     0.2
     """
     names, indices, counts = np.unique(clusters, return_inverse=True, return_counts=True)
+    cluster_sizes = counts[indices]
     order = np.argsort(gaps)
-    reached = np.cumsum(1 / counts[indices][order] / (len(names) + 1))
-    return float(np.append(gaps[order], np.inf)[np.searchsorted(reached, level - 1e-9)])
+    weights = 1 / cluster_sizes[order] / (len(names) + 1)
+    reached = np.cumsum(weights)
+    thresholds = np.append(gaps[order], np.inf)
+    return float(thresholds[np.searchsorted(reached, level - _ROUNDING)])
 
 
 def conformal_sets(
@@ -284,19 +356,28 @@ def conformal_sets(
     gaps = gaps_of(scores, gold)
     folds = folds_of(clusters)
     videos = np.asarray(clusters)
-    masks = [folds != fold for fold in range(FOLDS)]
-    limits = np.array([conformal_threshold(gaps[part], videos[part], level) for part in masks])[
-        folds
-    ]
-    sizes = (scores.max(1, keepdims=True) - scores <= limits[:, None]).sum(1)
-    _, indices, counts = np.unique(clusters, return_inverse=True, return_counts=True)
-    covered, size, asks = (
-        np.bincount(indices, x) / counts for x in (gaps <= limits, sizes, sizes > 1)
-    )
-    ends = binomtest(round(covered.sum()), len(counts)).proportion_ci()
-    cells = Mean(float(covered.mean()), (ends.low, ends.high)).cells("covered", scale=100)
-    return cells | {
+    thresholds = []
+    for fold in range(FOLDS):
+        others = folds != fold
+        thresholds.append(conformal_threshold(gaps[others], videos[others], level))
+    limits = np.array(thresholds)[folds]
+
+    distances = scores.max(axis=1, keepdims=True) - scores
+    sizes = (distances <= limits[:, None]).sum(axis=1)
+    covered = _cluster_means(gaps <= limits, clusters)
+    size = _cluster_means(sizes, clusters)
+    asks = _cluster_means(sizes > 1, clusters)
+
+    interval = binomtest(round(covered.sum()), len(covered)).proportion_ci()
+    coverage = Mean(float(covered.mean()), (interval.low, interval.high))
+    return coverage.cells("covered", scale=100) | {
         "level": 100 * level,
         "size": float(size.mean()),
-        "asks": 100 * float(asks.mean()),
+        "asks": _per_cent(asks),
     }
+
+
+def _cluster_means(values: Array, clusters: Clusters) -> Array:
+    """Return the mean of a value per question over each cluster."""
+    _, indices, counts = np.unique(clusters, return_inverse=True, return_counts=True)
+    return np.bincount(indices, values) / counts
