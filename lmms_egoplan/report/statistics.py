@@ -6,6 +6,7 @@ A cluster is, for example, all questions about one video.
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any, Literal
 
 import numpy as np
@@ -48,15 +49,19 @@ class Comparison:
 
     difference: mean of first minus second over the questions, in the scores' unit.
     low, high: 95 % interval of `bootstrap_interval`; None for fewer than `FEWEST_CLUSTERS`
-    clusters. p_value: two-sided p-value of the hypothesis that there is no difference. test:
-    ``McNemar`` (exact) if all scores are 0 or 1 and each question is a cluster. Under the
-    hypothesis, a question
-        that only one run answered correctly is equally likely to be won by either. The test assumes
-        independent questions: for clusters with similar answers, it would find differences that do
-        not exist. Otherwise ``permutation``: under the hypothesis, each cluster's sum of
-        differences is equally likely to have the other sign. If at most `EXACT_UP_TO` sums are not
-        0, all sign flips are tried. Otherwise, the observed signs and `PERMUTATIONS` random flips
-        count.
+    clusters.
+    p_value: two-sided p-value of the hypothesis that there is no difference.
+    test: the test of `p_value`.
+    questions, clusters: their numbers.
+
+    The test is ``McNemar`` (exact) if all scores are 0 or 1 and each question is a cluster. Under
+    the hypothesis, a question that only one run answered correctly is equally likely to be won by
+    either. The test assumes independent questions: for clusters with similar answers, it would find
+    differences that do not exist.
+
+    Otherwise, the test is ``permutation``. Under the hypothesis, each cluster's sum of differences
+    is equally likely to have the other sign. If at most `EXACT_UP_TO` sums are not 0, all sign
+    flips are tried. Otherwise, the observed signs and `PERMUTATIONS` random flips count.
     """
 
     difference: float
@@ -129,14 +134,17 @@ def interval_of_sums(
     if len(sums) < FEWEST_CLUSTERS:
         return None
 
-    def of_drawn(drawn: np.ndarray, axis: int) -> np.ndarray:
-        return statistic(sums[drawn].sum(drawn.ndim + axis))
+    def statistic_of_drawn(drawn: np.ndarray, axis: int) -> np.ndarray:
+        positive_axis = drawn.ndim + axis
+        total = sums[drawn].sum(positive_axis)
+        return statistic(total)
 
+    numbers = np.arange(len(sums))
     with warnings.catch_warnings():
         # SciPy warns of NaN in a resample. The result is then None.
         warnings.simplefilter("ignore", DegenerateDataWarning)
-        low, high = _percentiles((np.arange(len(sums)),), of_drawn, _BATCH)
-    return (low, high) if np.isfinite([low, high]).all() else None
+        interval = _percentiles((numbers,), statistic_of_drawn, _BATCH)
+    return _if_finite(interval)
 
 
 def score_interval(
@@ -166,18 +174,23 @@ def score_interval(
     [0.0, 28.8]
     """
     rows, finite_clusters = _mean_rows(values, clusters)
+    scores = rows[:, 0]
+    _check_scores(scores, top)
+    rows[:, 0] = scores.clip(0, top)
+    if design and len(rows):
+        design = {**design, "asked": design["asked"] * len(rows) / len(values)}
+    return score_interval_of_sums(rows, finite_clusters, _mean_of_sums, top, design)
+
+
+def _check_scores(scores: np.ndarray, top: float) -> None:
+    """Raise an error if a score is below 0 or above `top`, by more than a rounding error."""
+    if not len(scores):
+        return
+    lowest = scores.min()
+    highest = scores.max()
     error = top * _ROUNDING
-    if len(rows) and not -error <= rows[:, 0].min() <= rows[:, 0].max() <= top + error:
-        raise ValueError(
-            f"scores must be from 0 to {top:g}, got {rows[:, 0].min():g} to {rows[:, 0].max():g}"
-        )
-    rows[:, 0] = rows[:, 0].clip(0, top)
-    scored = (
-        {**design, "asked": design["asked"] * len(rows) / len(values)}
-        if design and len(rows)
-        else design
-    )
-    return score_interval_of_sums(rows, finite_clusters, _mean_of_sums, top, scored)
+    if not -error <= lowest <= highest <= top + error:
+        raise ValueError(f"scores must be from 0 to {top:g}, got {lowest:g} to {highest:g}")
 
 
 def score_interval_of_sums(
@@ -205,13 +218,18 @@ def score_interval_of_sums(
         The interval; None for fewer than `FEWEST_CLUSTERS` clusters, or if the statistic is NaN
         without one of them.
     """
-    sums, sizes = _cluster_sums(rows, np.arange(len(rows)) if design else clusters)
+    units = np.arange(len(rows)) if design else clusters
+    sums, sizes = _cluster_sums(rows, units)
     if len(sums) < FEWEST_CLUSTERS:
         return None
     asked = design["asked"] / design["of"] if design else 0.0
-    ends = wilson_interval(sums, sizes, lambda part: statistic(part) / top, asked)
-    low, high = (float(top * end) for end in ends)
-    return (low, high) if np.isfinite([low, high]).all() else None
+    low, high = wilson_interval(sums, sizes, lambda part: statistic(part) / top, asked)
+    return _if_finite((float(top * low), float(top * high)))
+
+
+def _if_finite(interval: tuple[float, float]) -> Interval:
+    """Return an interval; None if one of its ends is NaN or infinite."""
+    return interval if np.isfinite(interval).all() else None
 
 
 def wilson_interval(
@@ -249,13 +267,14 @@ def wilson_interval(
     """
     count = len(sums)
     share, without = _jackknifed(sums, statistic)
-    deviations = without - share
-    deviations = deviations - deviations.mean(axis=0)
+    changes = without - share
+    deviations = changes - changes.mean(axis=0)
     squares = (deviations**2).sum(axis=0)
     unseen = max(_ROUNDING, 1 - asked)
     variance = unseen * count / (count - 1) * squares
     effective = sizes.sum(axis=0) ** 2 / (sizes**2).sum(axis=0)
-    freedom = np.clip(_degrees_of_freedom(deviations), np.maximum(1, effective / 4), count - 1)
+    least_freedom = np.maximum(1, effective / 4)
+    freedom = np.clip(_degrees_of_freedom(deviations), least_freedom, count - 1)
     return _wilson(share, variance, effective / unseen, freedom)
 
 
@@ -272,13 +291,16 @@ def _degrees_of_freedom(deviations: np.ndarray) -> np.ndarray:
     Infinity if all squares are equal.
     """
     squares = (deviations**2).sum(axis=0)
-    spread = (deviations**4).sum(axis=0) - squares**2 / len(deviations)
+    fourth_powers = (deviations**4).sum(axis=0)
+    spread = fourth_powers - squares**2 / len(deviations)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(spread > _ROUNDING * squares**2, 2 * squares**2 / spread, np.inf)
+        is_spread = spread > _ROUNDING * squares**2
+        freedom = 2 * squares**2 / spread
+    return np.where(is_spread, freedom, np.inf)
 
 
 def _wilson(
-    share: np.ndarray, variance: np.ndarray, answers: np.ndarray, freedom: np.ndarray
+    share: np.ndarray, variance: np.ndarray, answers: np.ndarray, freedom: np.ndarray | float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the ends of Wilson's interval.
 
@@ -289,13 +311,15 @@ def _wilson(
         freedom: degrees of freedom of Student's t.
     """
     binomial = share * (1 - share)
-    is_known = (variance > _ROUNDING**2) & (binomial > _ROUNDING)
+    has_variance = (variance > _ROUNDING**2) & (binomial > _ROUNDING)
     with np.errstate(divide="ignore", invalid="ignore"):
-        answers = np.where(is_known | np.isnan(variance), binomial / variance, answers)
+        answers_of_variance = binomial / variance
+    answers = np.where(has_variance | np.isnan(variance), answers_of_variance, answers)
     loss = stdtrit(freedom, 0.975) ** 2 / answers
     half = np.sqrt(loss * binomial + loss**2 / 4)
-    low = (share + loss / 2 - half) / (1 + loss)
-    high = (share + loss / 2 + half) / (1 + loss)
+    middle = share + loss / 2
+    low = (middle - half) / (1 + loss)
+    high = (middle + half) / (1 + loss)
     return np.maximum(0, low), np.minimum(1, high)
 
 
@@ -323,15 +347,30 @@ def stratified_score_interval(strata: Sequence[Sequence[float]], top: float) -> 
     if min(sizes, default=0) < 2 or sizes.sum() < FEWEST_CLUSTERS:
         return None
     lowest = -top if min(map(min, strata)) < 0 else 0.0
-    shares = [(np.array(stratum, dtype=float) - lowest) / (top - lowest) for stratum in strata]
-    share = np.mean([stratum.mean() for stratum in shares])
-    parts = np.array([stratum.var(ddof=1) for stratum in shares]) / sizes / len(sizes) ** 2
-    variance = parts.sum()
-    most = sizes.sum() - len(sizes)
-    freedom = max(most / 4, variance**2 / (parts**2 / (sizes - 1)).sum()) if variance > 0 else most
+    unit = top - lowest
+    shares = [(np.array(stratum, dtype=float) - lowest) / unit for stratum in strata]
+    means = [stratum.mean() for stratum in shares]
+    variances = np.array([stratum.var(ddof=1) for stratum in shares])
+    parts = variances / sizes / len(sizes) ** 2
     answers = len(sizes) ** 2 / (1 / sizes).sum()
-    low, high = _wilson(share, variance, answers, freedom)
-    return float(lowest + low * (top - lowest)), float(lowest + high * (top - lowest))
+    freedom = _welch_freedom(parts, sizes)
+    low, high = _wilson(np.mean(means), parts.sum(), answers, freedom)
+    return float(lowest + low * unit), float(lowest + high * unit)
+
+
+def _welch_freedom(parts: np.ndarray, sizes: np.ndarray) -> float:
+    """Return Welch's degrees of freedom of a sum of variances.
+
+    Args:
+        parts: the summed variances, one of each stratum.
+        sizes: number of scores of each stratum.
+    """
+    most = sizes.sum() - len(sizes)
+    variance = parts.sum()
+    if variance > 0:
+        welch = variance**2 / (parts**2 / (sizes - 1)).sum()
+        return max(most / 4, welch)
+    return most
 
 
 def stratified_interval(strata: Sequence[Sequence[float]]) -> tuple[float, float] | None:
@@ -352,11 +391,13 @@ def stratified_interval(strata: Sequence[Sequence[float]]) -> tuple[float, float
     >>> 0 <= low < 68.75 < high <= 100
     True
     """
-    if min(map(len, strata), default=0) < 2 or sum(map(len, strata)) < FEWEST_CLUSTERS:
+    sizes = [len(stratum) for stratum in strata]
+    if min(sizes, default=0) < 2 or sum(sizes) < FEWEST_CLUSTERS:
         return None
 
     def mean_of_means(*drawn: np.ndarray, axis: int) -> np.ndarray:
-        return np.mean([stratum.mean(axis) for stratum in drawn], axis=0)
+        means = [stratum.mean(axis) for stratum in drawn]
+        return np.mean(means, axis=0)
 
     return _percentiles(strata, mean_of_means)
 
@@ -371,7 +412,8 @@ def _mean_rows(
         )
     numbers = np.array(values, dtype=float)
     is_finite = np.isfinite(numbers)
-    rows = np.stack([numbers[is_finite], np.ones(is_finite.sum())], axis=-1)
+    finite = numbers[is_finite]
+    rows = np.stack([finite, np.ones_like(finite)], axis=-1)
     return rows, np.asarray(clusters)[is_finite]
 
 
@@ -393,10 +435,16 @@ def _percentiles(
     data: Sequence[Any], statistic: Callable, batch: int | None = None
 ) -> tuple[float, float]:
     """Compute the ends of a 95 % percentile interval by SciPy's bootstrap."""
-    options = {"vectorized": True, "n_resamples": RESAMPLES, "batch": batch, "method": "percentile"}
-    interval = bootstrap(
-        data, statistic, **options, rng=np.random.default_rng(_SEED)
-    ).confidence_interval
+    result = bootstrap(
+        data,
+        statistic,
+        vectorized=True,
+        n_resamples=RESAMPLES,
+        batch=batch,
+        method="percentile",
+        rng=np.random.default_rng(_SEED),
+    )
+    interval = result.confidence_interval
     return float(interval.low), float(interval.high)
 
 
@@ -420,10 +468,24 @@ def compare(first: Scores, second: Scores, clusters: Mapping[str, str]) -> Compa
     names, indices = np.unique(question_clusters, return_inverse=True)
     differences = pairs[:, 0] - pairs[:, 1]
     low, high = bootstrap_interval(differences, question_clusters) or (None, None)
-    is_mcnemar = bool(np.isin(pairs, (0, 1)).all()) and len(names) == len(pairs)
-    p_value = _mcnemar(differences) if is_mcnemar else sign_flips(np.bincount(indices, differences))
-    test: Literal["McNemar", "permutation"] = "McNemar" if is_mcnemar else "permutation"
-    return Comparison(float(differences.mean()), low, high, p_value, test, len(pairs), len(names))
+    is_binary = bool(np.isin(pairs, (0, 1)).all())
+    test: Literal["McNemar", "permutation"]
+    if is_binary and len(names) == len(pairs):
+        test = "McNemar"
+        p_value = _mcnemar(differences)
+    else:
+        test = "permutation"
+        cluster_sums = np.bincount(indices, differences)
+        p_value = sign_flips(cluster_sums)
+    return Comparison(
+        difference=float(differences.mean()),
+        low=low,
+        high=high,
+        p_value=p_value,
+        test=test,
+        questions=len(pairs),
+        clusters=len(names),
+    )
 
 
 def paired(
@@ -446,13 +508,10 @@ def paired(
     ([[1.0, 1.0], [0.0, 1.0]], ['a', 'b'])
     """
     shared = sorted(first.keys() & second.keys())
-    pairs = np.array(
-        [(first[question], second[question]) for question in shared], dtype=float
-    ).reshape(-1, 2)
+    scores = [(first[question], second[question]) for question in shared]
+    pairs = np.array(scores, dtype=float).reshape(-1, 2)
     is_scored = np.isfinite(pairs).all(axis=1)
-    compared = [
-        question for question, is_usable in zip(shared, is_scored, strict=True) if is_usable
-    ]
+    compared = list(compress(shared, is_scored))
     unclustered = [question for question in compared if question not in clusters]
     if unclustered:
         raise ValueError(
@@ -492,17 +551,19 @@ def holm(p_values: Sequence[float]) -> list[float]:
     if not all(0 <= p_value <= 1 for p_value in p_values):
         raise ValueError(f"p-values must be from 0 to 1, got {list(p_values)}")
     order = np.argsort(p_values, kind="stable")
-    corrected = np.minimum(
-        1, np.maximum.accumulate(np.arange(len(p_values), 0, -1) * np.array(p_values)[order])
-    )
-    return corrected[np.argsort(order)].tolist()
+    ascending = np.array(p_values)[order]
+    num_remaining = np.arange(len(p_values), 0, -1)
+    corrected = np.minimum(1, np.maximum.accumulate(num_remaining * ascending))
+    original_order = np.argsort(order)
+    return corrected[original_order].tolist()
 
 
 def _mcnemar(differences: np.ndarray) -> float:
     discordant = int(np.count_nonzero(differences))
     if discordant == 0:
         return 1.0
-    return float(binomtest(int(np.count_nonzero(differences > 0)), discordant).pvalue)
+    won = int(np.count_nonzero(differences > 0))
+    return float(binomtest(won, discordant).pvalue)
 
 
 def sign_flips(sums: np.ndarray) -> float:
@@ -517,10 +578,10 @@ def sign_flips(sums: np.ndarray) -> float:
     >>> sign_flips(np.array([1.0, 2.0, 3.0, 0.0]))
     0.25
     """
-    sums = sums[sums != 0]
-    if len(sums) < 2:
+    signed = sums[sums != 0]
+    if len(signed) < 2:
         return 1.0
-    scale = np.abs(sums).sum()
+    scale = np.abs(signed).sum()
 
     def total(flipped: np.ndarray, axis: int) -> np.ndarray:
         # Totals that differ only in floating-point rounding must count as equal.
@@ -528,11 +589,13 @@ def sign_flips(sums: np.ndarray) -> float:
 
     # SciPy 1.15 computes the number of permutations as a float, which may overflow.
     with np.errstate(over="ignore"):
-        options = {
-            "permutation_type": "samples",
-            "vectorized": True,
-            "n_resamples": PERMUTATIONS,
-            "batch": _BATCH,
-        }
-        test = permutation_test((sums,), total, **options, rng=np.random.default_rng(_SEED))
+        test = permutation_test(
+            (signed,),
+            total,
+            permutation_type="samples",
+            vectorized=True,
+            n_resamples=PERMUTATIONS,
+            batch=_BATCH,
+            rng=np.random.default_rng(_SEED),
+        )
     return float(test.pvalue)
