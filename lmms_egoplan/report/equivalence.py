@@ -85,19 +85,23 @@ def weigh(
     pairs /= largest
     differences = pairs[:, 0] - pairs[:, 1]
     _, indices, sizes = np.unique(names, return_inverse=True, return_counts=True)
-    sums, changes = (np.bincount(indices, values) for values in (differences, np.abs(differences)))
-    is_usable = len(sizes) >= FEWEST_CLUSTERS
-    test = equality_p_value(sums, changes, sizes, margin / 100) if is_usable else [math.nan] * 3
+    p_equal = math.nan
+    variance = math.nan
+    pseudo = math.nan
+    if len(sizes) >= FEWEST_CLUSTERS:
+        sums = np.bincount(indices, differences)
+        changes = np.bincount(indices, np.abs(differences))
+        test = equality_p_value(sums, changes, sizes, margin / 100)
+        p_equal, variance, pseudo = (float(value) for value in test)
     first_mean, second_mean = pairs.mean(axis=0)
-    p_equal, variance, pseudo = test
     return Evidence(
         comparison,
         first=float(first_mean),
         second=float(second_mean),
         margin=margin / 100,
-        p_equal=float(p_equal),
-        variance=float(variance),
-        pseudo=float(pseudo),
+        p_equal=p_equal,
+        variance=variance,
+        pseudo=pseudo,
     )
 
 
@@ -141,20 +145,35 @@ def equality_p_value(
     total = sizes.sum()
     count = len(sizes)
     typical = (sizes**2).sum() / total
-    changed = np.count_nonzero(changes, axis=-1)
-    share = (changes**2 / sizes).sum(-1) / np.maximum(changes.sum(-1), np.finfo(float).tiny)
-    pseudo = typical * (changed * share + 1) / (changed + 1)
-    mean = sums.sum(-1) / total
+    pseudo = _pseudo_cluster(changes, sizes, typical)
+    mean = sums.sum(axis=-1) / total
     extra = pseudo / total
     residuals = (sums - mean[..., None] * sizes) / (total - sizes)
-    variance = (count - 1) / count * (residuals**2).sum(-1)
+    variance = (count - 1) / count * (residuals**2).sum(axis=-1)
     deviation = np.sqrt(variance + extra**2)
+    freedom = total / typical - 1
+    third_moment = (residuals**3).sum(axis=-1)
     p_values = []
     for sign in (1, -1):
         distance = (margin - sign * mean - extra) / deviation
-        skewness = (sign * (residuals**3).sum(-1) + extra**3) / deviation**3
-        p_values += [t.sf(distance, total / typical - 1), pearson3.sf(distance, 2 * skewness)]
+        skewness = (sign * third_moment + extra**3) / deviation**3
+        p_values.append(t.sf(distance, freedom))
+        p_values.append(pearson3.sf(distance, 2 * skewness))
     return np.max(p_values, axis=0), variance, pseudo
+
+
+def _pseudo_cluster(changes: np.ndarray, sizes: np.ndarray, typical: float) -> np.ndarray:
+    """Return the sum of differences of the pseudo-cluster, see `equality_p_value`.
+
+    Args:
+        changes, sizes: see `equality_p_value`.
+        typical: number of questions of a typical cluster.
+    """
+    changed = np.count_nonzero(changes, axis=-1)
+    # No division by 0 without changes.
+    all_changes = np.maximum(changes.sum(axis=-1), np.finfo(float).tiny)
+    share = (changes**2 / sizes).sum(axis=-1) / all_changes
+    return typical * (changed * share + 1) / (changed + 1)
 
 
 def decide(pairs: Sequence[Evidence]) -> list[str | None]:
@@ -175,21 +194,26 @@ def decide(pairs: Sequence[Evidence]) -> list[str | None]:
     [['different'], ['different, but equal within 5 points']]
     """
     usable = [pair for pair in pairs if pair.comparison.clusters >= FEWEST_CLUSTERS]
-    claims = family_p_values([(pair.comparison.p_value, pair.p_equal) for pair in usable])
+    corrected = family_p_values([(pair.comparison.p_value, pair.p_equal) for pair in usable])
     verdicts: dict[int, str] = {}
-    for pair, p_values in zip(usable, claims, strict=True):
-        p_different, p_equal = p_values
-        texts = []
+    for pair, (p_different, p_equal) in zip(usable, corrected, strict=True):
+        claims = []
         if p_different <= ERROR_RATE:
-            texts.append("different")
+            claims.append("different")
         if p_equal <= ERROR_RATE:
-            points = 100 * pair.margin
-            texts.append(f"equal within {points:g} {'point' if points == 1 else 'points'}")
-        if texts:
-            verdicts[id(pair)] = ", but ".join(texts)
+            claims.append(f"equal within {_points(pair.margin)}")
+        if claims:
+            verdict = ", but ".join(claims)
         else:
-            verdicts[id(pair)] = f"undecided{_needed(pair, ERROR_RATE / len(usable))}"
+            verdict = "undecided" + _needed(pair, ERROR_RATE / len(usable))
+        verdicts[id(pair)] = verdict
     return [verdicts.get(id(pair)) for pair in pairs]
+
+
+def _points(margin: float) -> str:
+    points = 100 * margin
+    unit = "point" if points == 1 else "points"
+    return f"{points:g} {unit}"
 
 
 def family_p_values(pairs: Sequence[tuple[float, float]]) -> list[tuple[float, ...]]:
@@ -205,25 +229,41 @@ def family_p_values(pairs: Sequence[tuple[float, float]]) -> list[tuple[float, .
     corrected: list[tuple[float, ...]] = []
     for index, (p_different, p_equal) in enumerate(pairs):
         others = larger[:index] + larger[index + 1 :]
-        corrected.append((holm([p_different, *others])[0], holm([p_equal, *others])[0]))
+        corrected_different = holm([p_different, *others])[0]
+        corrected_equal = holm([p_equal, *others])[0]
+        corrected.append((corrected_different, corrected_equal))
     return corrected
 
 
 def _needed(pair: Evidence, level: float) -> str:
     """State the number of questions for a claim at this level.
 
-    It has two significant digits; see `decide`.
+    It has two significant digits; see `decide`. Return "" if the runs share as many already.
     """
-    questions = pair.comparison.questions
-    size = abs(pair.first - pair.second)
-    if size > pair.margin:
-        count = questions * pair.variance * ((norm.isf(level / 2) + norm.ppf(POWER)) / size) ** 2
+    difference = abs(pair.first - pair.second)
+    if difference > pair.margin:
+        count = _needed_for_difference(pair, difference, level)
     else:
-        # Solve margin - pseudo / n = quantile * sqrt(questions * variance / n + pseudo**2 / n**2)
-        # for n.
-        quantile = norm.isf(level) + norm.ppf((1 + POWER) / 2)
-        shift = pair.margin * pair.pseudo
-        half = questions * pair.variance * quantile**2 / 2 + shift
-        count = (half + math.sqrt(half**2 + shift**2 * (quantile**2 - 1))) / pair.margin**2
+        count = _needed_for_equality(pair, level)
     rounded = int(float(f"{count:.1e}"))
-    return f"; about {rounded:,} questions would be needed" if rounded > questions else ""
+    if rounded <= pair.comparison.questions:
+        return ""
+    return f"; about {rounded:,} questions would be needed"
+
+
+def _needed_for_difference(pair: Evidence, difference: float, level: float) -> float:
+    """Return the number of questions for the claim "different"."""
+    quantile = norm.isf(level / 2) + norm.ppf(POWER)
+    return pair.comparison.questions * pair.variance * (quantile / difference) ** 2
+
+
+def _needed_for_equality(pair: Evidence, level: float) -> float:
+    """Return the number of questions for the claim "equal".
+
+    Solve margin - pseudo / n = quantile * sqrt(questions * variance / n + pseudo**2 / n**2) for n.
+    """
+    quantile = norm.isf(level) + norm.ppf((1 + POWER) / 2)
+    shift = pair.margin * pair.pseudo
+    half = pair.comparison.questions * pair.variance * quantile**2 / 2 + shift
+    root = math.sqrt(half**2 + shift**2 * (quantile**2 - 1))
+    return (half + root) / pair.margin**2
