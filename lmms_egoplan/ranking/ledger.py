@@ -29,7 +29,7 @@ class PathLedger:
 
     def failed(self) -> list[str]:
         """Return the paths that have failed, sorted."""
-        return sorted(file.name.removeprefix("failed-") for file in self._folder.glob("failed-*"))
+        return self._paths("failed-")
 
     def exclude_failed(self, identity: str, *exclude: Callable[[Sequence[str]], None]) -> str:
         """Exclude failed paths; return the identity of responses without these paths."""
@@ -46,19 +46,21 @@ class PathLedger:
                 process or earlier run.
             OSError: The ledger cannot be written.
         """
-        kind = _digest(use.kind)
-        if (use.kind, use.path) in self._noted and not use.rejected:
+        is_noted = (use.kind, use.path) in self._noted
+        if is_noted and not use.rejected:
             return
+        kind = _digest(use.kind)
+        used_prefix = f"used-{kind}-"
+        rejected_prefix = f"rejected-{kind}-"
         # Write before reading: if two processes do this at the same time, at least one sees the
         # other's entry.
-        self._write(
-            f"used-{kind}-{use.path}", *(f"rejected-{kind}-{path}" for path in use.rejected)
-        )
+        self._write(used_prefix, [use.path])
+        self._write(rejected_prefix, use.rejected)
         self._noted.add((use.kind, use.path))
-        marks = sorted(file.name for file in self._folder.glob(f"rejected-{kind}-*"))
-        rejected = [mark.removeprefix(f"rejected-{kind}-") for mark in marks]
-        used_paths = [path for path in rejected if (self._folder / f"used-{kind}-{path}").exists()]
-        inexact = [path for path in used_paths if path == use.path or path in use.rejected]
+        used = self._paths(used_prefix)
+        rejected = self._paths(rejected_prefix)
+        tried = (use.path, *use.rejected)
+        inexact = [path for path in rejected if path in used and path in tried]
         if inexact:
             self.fail(rejected)
             raise PathError(
@@ -67,12 +69,17 @@ class PathLedger:
 
     def fail(self, paths: Sequence[str]) -> None:
         """Record that these paths are inexact. Later runs will not use them."""
-        self._write(*(f"failed-{path}" for path in paths))
+        self._write("failed-", paths)
 
-    def _write(self, *names: str) -> None:
+    def _write(self, prefix: str, paths: Sequence[str]) -> None:
+        """Write an entry with this prefix for each path."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        for name in names:
-            (self._folder / name).touch()
+        for path in paths:
+            (self._folder / f"{prefix}{path}").touch()
+
+    def _paths(self, prefix: str) -> list[str]:
+        """Return the paths that have an entry with this prefix, sorted."""
+        return sorted(file.name.removeprefix(prefix) for file in self._folder.glob(f"{prefix}*"))
 
 
 def _digest(text: str) -> str:
