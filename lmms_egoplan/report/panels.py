@@ -1,29 +1,33 @@
 """Make the table of panels: several judges of the same answers."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from krippendorff import alpha
 
 from lmms_egoplan.judging.agreement import MIN_ITEMS
 from lmms_egoplan.judging.panel import combine
-from lmms_egoplan.report.scores import Key, Mean, ScoredTask
+from lmms_egoplan.report.scores import Answer, Key, Mean, ScoredTask
 from lmms_egoplan.report.tables import Column, Table, interval_columns, table_of_runs
 
+Part = tuple[Key, str]
+"""A text that judges rate: the key of the answer, and the text's name in `Answer.texts`."""
 
-class Panel(NamedTuple):
+
+@dataclass(frozen=True)
+class Panel:
     """Runs of one model with the same answers and conditions, each with another judge.
 
     runs: the runs' tasks, in the order of their judges' names.
-    parts: the texts that all judges rated: the key of the answer, and the text's name in
-    `Answer.texts`.
+    parts: the texts that all judges rated.
     ratings: ratings of these texts, shape (texts, judges).
     """
 
     runs: tuple[Any, ...]
-    parts: list[tuple[Key, str]]
+    parts: list[Part]
     ratings: np.ndarray
 
 
@@ -34,32 +38,46 @@ def panels_of(tasks: Iterable[ScoredTask]) -> list[Panel]:
         tasks: the runs' tasks. If several runs with the same answers have the same judge, only the
             first counts.
     """
-    groups: dict[Any, dict[str, Any]] = {}
+    tasks_by_judge: dict[Any, dict[str, ScoredTask]] = {}
     for task in tasks:
         if task.judge and task.answers and not task.is_by_demo:
-            texts = frozenset(
-                (x.key, part, x.texts[part][0]) for x in task.answers.values() for part in x.texts
-            )
-            conditions = frozenset(
-                (task.conditions | {"judges": "", "versions": task.task_run.version}).items()
-            )
-            # Answers without a run have no version of the task, and no model.
-            model = task.run.base_model if task.task_run.version else ""
-            groups.setdefault((model, conditions, texts), {}).setdefault(task.judge, task)
-    panels: list[Panel] = []
-    for group in groups.values():
+            group = tasks_by_judge.setdefault(_identity(task), {})
+            group.setdefault(task.judge, task)
+    panels = []
+    for group in tasks_by_judge.values():
         runs = tuple(group[judge] for judge in sorted(group))
-        rated_parts = []
-        ratings = []
-        for answer in runs[0].answers.values():
-            for part in answer.texts:
-                ratings_of_part = [task.answers[answer.key].texts[part][1] for task in runs]
-                if None not in ratings_of_part:
-                    rated_parts.append((answer.key, part))
-                    ratings.append(ratings_of_part)
-        if len(runs) > 1 and rated_parts:
-            panels.append(Panel(runs, rated_parts, np.array(ratings, dtype=float)))
+        ratings = _ratings_by_all(runs)
+        if len(runs) > 1 and ratings:
+            panels.append(Panel(runs, list(ratings), np.array(list(ratings.values()), dtype=float)))
     return panels
+
+
+def _identity(task: ScoredTask) -> tuple[Any, ...]:
+    """Return what the runs of a panel have in common: model, conditions and rated texts."""
+    answers = task.answers or {}
+    texts = []
+    for answer in answers.values():
+        for name, (text, _) in answer.texts.items():
+            texts.append((answer.key, name, text))
+    conditions = task.conditions | {"judges": "", "versions": task.task_run.version}
+    # Answers without a run have no version of the task, and no model.
+    model = task.run.base_model if task.task_run.version else ""
+    return model, frozenset(conditions.items()), frozenset(texts)
+
+
+def _ratings_by_all(runs: Sequence[ScoredTask]) -> dict[Part, list[float]]:
+    """Return the ratings of the texts that the judges of all runs rated, in the runs' order."""
+    rated = {}
+    for answer in (runs[0].answers or {}).values():
+        for name in answer.texts:
+            ratings = []
+            for run in runs:
+                _, rating = (run.answers or {})[answer.key].texts[name]
+                if rating is not None:
+                    ratings.append(rating)
+            if len(ratings) == len(runs):
+                rated[answer.key, name] = ratings
+    return rated
 
 
 def panel_row(panel: Panel, mean_over: Callable[..., Mean]) -> dict[str, Any]:
@@ -70,33 +88,44 @@ def panel_row(panel: Panel, mean_over: Callable[..., Mean]) -> dict[str, Any]:
         mean_over: see `BenchmarkReport.mean_over`.
     """
     answers = panel.runs[0].answers.values()
-    combined = combine(panel.ratings)
-    row = {"name": panel.runs[0].name, "judges": "; ".join(run.judge for run in panel.runs)}
-    row |= {
+    num_texts = sum(len(answer.texts) for answer in answers)
+    row = {
+        "name": panel.runs[0].name,
+        "judges": "; ".join(run.judge for run in panel.runs),
         "answers": len(panel.parts),
-        "left_out": sum(len(x.texts) for x in answers) - len(panel.parts),
+        "left_out": num_texts - len(panel.parts),
     }
+    have_scores = all(run.main.value is not None for run in panel.runs)
+    combined = combine(panel.ratings)
     for name in ("majority", "median", "mean"):
-        ratings = {
-            part: x
-            for part, x in zip(panel.parts, combined[name].tolist(), strict=True)
-            if not np.isnan(x)
-        }
-        rated = []
-        for x in answers:
-            texts = {
-                part: (text, ratings.get((x.key, part))) for part, (text, _) in x.texts.items()
-            }
-            rated.append(
-                replace(
-                    x, texts=texts, scores=dict.fromkeys(x.scores, texts.get("", ("", None))[1])
-                )
-            )
-        mean = Mean() if any(run.main.value is None for run in panel.runs) else mean_over(rated)
-        row |= mean.cells(name) | {f"{name}_of": len(ratings)}
+        ratings = _known_ratings(panel.parts, combined[name])
+        mean = Mean()
+        if have_scores:
+            mean = mean_over([_with_ratings(answer, ratings) for answer in answers])
+        row |= mean.cells(name)
+        row[f"{name}_of"] = len(ratings)
     if len(panel.parts) >= MIN_ITEMS and np.ptp(panel.ratings):
         row["alpha"] = float(alpha(panel.ratings.T, level_of_measurement="interval"))
-    return row | {"spread": float(combined["spread"].mean())}
+    row["spread"] = float(combined["spread"].mean())
+    return row
+
+
+def _known_ratings(parts: Sequence[Part], ratings: np.ndarray) -> dict[Part, float]:
+    """Return the ratings that are not NaN, by text."""
+    known = {}
+    for part, rating in zip(parts, ratings.tolist(), strict=True):
+        if not math.isnan(rating):
+            known[part] = rating
+    return known
+
+
+def _with_ratings(answer: Answer, ratings: Mapping[Part, float]) -> Answer:
+    """Return an answer with other ratings of its texts; texts without one are unrated."""
+    texts = {}
+    for name, (text, _) in answer.texts.items():
+        texts[name] = (text, ratings.get((answer.key, name)))
+    _, rating_of_answer = texts.get("", ("", None))
+    return replace(answer, texts=texts, scores=dict.fromkeys(answer.scores, rating_of_answer))
 
 
 def tables_of(
@@ -148,8 +177,10 @@ def tables_of(
         ),
         rule_note,
     ]
-    used = {id(run) for panel in panels for run in panel.runs}
-    alone = "; ".join(task.name for task in tasks if task.judge and id(task) not in used)
+    in_panels: set[int] = set()
+    for panel in panels:
+        in_panels.update(id(run) for run in panel.runs)
+    alone = "; ".join(task.name for task in tasks if task.judge and id(task) not in in_panels)
     if alone:
         notes.append(
             "In no panel, because no other judge rated exactly the same answers under "
