@@ -1,7 +1,7 @@
 """Compare two runs: the verdict on each shared task, and the settings that differ."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -39,9 +39,8 @@ def read_run(
     """
     read = read_runs([path], benchmarks=benchmarks)
     if len(read.runs) > 1:
-        runs = join_list(
-            [f"{run.folder} ({run.model}, {run.time})" for run in read.runs], _MOST_NAMES
-        )
+        descriptions = [f"{run.folder} ({run.model}, {run.time})" for run in read.runs]
+        runs = join_list(descriptions, _MOST_NAMES)
         raise LmmsEgoplanError(
             f"{path}: expected one run; pass the folder or the results file of one of {runs}"
         )
@@ -70,47 +69,27 @@ def compare_tasks(
         LmmsEgoplanError: the runs have no task in common, or a sample does not have the form that
             the tasks log.
     """
-    rows: list[dict[str, Value]] = []
+    compared: list[_ComparedTask] = []
     remarks: list[str] = []
-    comparable: list[tuple[dict[str, Value], Evidence]] = []
-    incomparable: list[str] = []
-    demo: set[str] = set()
     for benchmark in benchmarks:
         report = benchmark.load_report()([first, second])
-        tasks: dict[str, list[ScoredTask]] = {}
-        for task in sorted(report.tasks, key=lambda task: task.run is second):
-            tasks.setdefault(task.task, []).append(task)
-        for name, pair in tasks.items():
-            if len(pair) == 1:
-                remarks.append(f"{name}: only in {pair[0].run.name}.")
+        for name, tasks in _tasks_by_name(report.tasks, second).items():
+            if len(tasks) == 1:
+                remarks.append(f"{name}: only in {tasks[0].run.name}.")
                 continue
-            one, other = pair
-            demo |= {task.run.name for task in pair if task.is_demo}
-            problems = "; ".join(_objections(one, other))
-            if problems:
-                incomparable.append(name)
-                remarks.append(f"{name} is not comparable: {problems}.")
-            remarks += [
-                f"{name}: {remark}." for remark in _remarks(one, other, report.SPEC.measure)
-            ]
-            rows.append(
-                {"task": name, "questions": 0, "verdict": NOT_COMPARABLE if problems else "none"}
-            )
-            evidence = weighed(one, other, report.SPEC.measure, margin)
-            if evidence is not None:
-                rows[-1] |= {"first": 100 * evidence.first, "second": 100 * evidence.second}
-                rows[-1] |= scaled(evidence.comparison, 100 / one.largest)
-                rows[-1]["questions"] = evidence.comparison.questions
-                comparable += [] if problems else [(rows[-1], evidence)]
-    if not rows:
+            one, other = tasks
+            task = _compared(one, other, report.SPEC.measure, margin)
+            compared.append(task)
+            remarks += task.remarks
+    if not compared:
         raise LmmsEgoplanError(
             f"{first.folder} and {second.folder}: no task in common: {' '.join(remarks)}"
         )
-    for (row, evidence), verdict in zip(
-        comparable, decide([pair[1] for pair in comparable]), strict=True
-    ):
-        row |= {"p_value": evidence.comparison.p_value, "verdict": verdict or "none"}
-    remarks += [f"{DEMO_NOTE} {join_list(sorted(demo))}."] if demo else []
+    demo_runs: set[str] = set()
+    for task in compared:
+        demo_runs |= task.demo_runs
+    if demo_runs:
+        remarks.append(f"{DEMO_NOTE} {join_list(sorted(demo_runs))}.")
     columns = (
         Column("task", "Task"),
         Column("questions", "Questions"),
@@ -132,16 +111,96 @@ def compare_tasks(
         ),
         verdict_note(margin),
     ]
+    rows = _rows_with_verdicts(compared)
     table = table_of_runs("two_runs", "Tasks of both runs", columns, rows, notes)
-    return table, tuple(incomparable)
+    return table, tuple(task.name for task in compared if task.is_incomparable)
+
+
+@dataclass(frozen=True)
+class _ComparedTask:
+    """A task that both runs have.
+
+    name: name of the task.
+    is_incomparable: true if the runs' scores of the task are not comparable.
+    remarks: what excludes the comparison, and which questions are not compared.
+    evidence: both runs' scores; None without shared questions.
+    largest: the highest possible score of an answer.
+    demo_runs: names of the runs whose scores are meaningless.
+    """
+
+    name: str
+    is_incomparable: bool
+    remarks: tuple[str, ...]
+    evidence: Evidence | None
+    largest: float
+    demo_runs: frozenset[str]
+
+
+def _tasks_by_name(tasks: Iterable[ScoredTask], second: Run) -> dict[str, list[ScoredTask]]:
+    """Return the tasks of two runs by name, those of the second run last."""
+    by_name: dict[str, list[ScoredTask]] = {}
+    for task in sorted(tasks, key=lambda task: task.run is second):
+        by_name.setdefault(task.task, []).append(task)
+    return by_name
+
+
+def _compared(first: ScoredTask, second: ScoredTask, measure: str, margin: float) -> _ComparedTask:
+    name = first.task
+    remarks = []
+    problems = "; ".join(_objections(first, second))
+    if problems:
+        remarks.append(f"{name} is not comparable: {problems}.")
+    for remark in _remarks(first, second, measure):
+        remarks.append(f"{name}: {remark}.")
+    return _ComparedTask(
+        name=name,
+        is_incomparable=bool(problems),
+        remarks=tuple(remarks),
+        evidence=weighed(first, second, measure, margin),
+        largest=first.largest,
+        demo_runs=frozenset(task.run.name for task in (first, second) if task.is_demo),
+    )
+
+
+def _rows_with_verdicts(tasks: Iterable[_ComparedTask]) -> list[dict[str, Value]]:
+    """Return the rows of the table. All comparable tasks are decided together."""
+    rows = []
+    comparable: list[tuple[dict[str, Value], Evidence]] = []
+    for task in tasks:
+        row = _row(task)
+        rows.append(row)
+        if task.evidence is not None and not task.is_incomparable:
+            comparable.append((row, task.evidence))
+    verdicts = decide([evidence for _, evidence in comparable])
+    for (row, evidence), verdict in zip(comparable, verdicts, strict=True):
+        row["p_value"] = evidence.comparison.p_value
+        row["verdict"] = verdict or "none"
+    return rows
+
+
+def _row(task: _ComparedTask) -> dict[str, Value]:
+    """Return the row of a task, without p-value and verdict."""
+    row: dict[str, Value] = {
+        "task": task.name,
+        "questions": 0,
+        "verdict": NOT_COMPARABLE if task.is_incomparable else "none",
+    }
+    evidence = task.evidence
+    if evidence is not None:
+        row["questions"] = evidence.comparison.questions
+        row["first"] = 100 * evidence.first
+        row["second"] = 100 * evidence.second
+        row |= scaled(evidence.comparison, 100 / task.largest)
+    return row
 
 
 def _objections(first: ScoredTask, second: ScoredTask) -> Iterator[str]:
     """Describe what excludes a comparison of two runs."""
-    yield from (part.text for part in unequal(first, second))
-    yield from (
-        f"{task.run.name}: {task.ranking_flaw}" for task in (first, second) if task.ranking_flaw
-    )
+    for difference in unequal(first, second):
+        yield difference.text
+    for task in (first, second):
+        if task.ranking_flaw:
+            yield f"{task.run.name}: {task.ranking_flaw}"
 
 
 def _remarks(first: ScoredTask, second: ScoredTask, measure: str) -> Iterator[str]:
@@ -153,24 +212,30 @@ def _remarks(first: ScoredTask, second: ScoredTask, measure: str) -> Iterator[st
     unknown = unknown_prompts(first, second)
     if unknown:
         yield unknown
-    for task, other in ((first, second), (second, first)):
-        answers = task.answers or {}
-        counts = {
-            "only in": [
-                answer.id for key, answer in answers.items() if key not in (other.answers or {})
-            ],
-            "without a score in": [
-                answer.id for answer in answers.values() if not is_score(answer.scores[measure])
-            ],
-            "without a logged prompt in": [
-                answer.id for answer in answers.values() if answer.prompt is None
-            ],
-        }
-        yield from (
-            f"{named(names)} {problem} {task.run.name}"
-            for problem, names in counts.items()
-            if names
-        )
+    yield from _incomplete(first, second, measure)
+    yield from _incomplete(second, first, measure)
+
+
+def _incomplete(task: ScoredTask, other: ScoredTask, measure: str) -> Iterator[str]:
+    """Name the questions that only one run has, and those without a score or a prompt."""
+    other_answers = other.answers or {}
+    unshared = []
+    unscored = []
+    unlogged = []
+    for key, answer in (task.answers or {}).items():
+        if key not in other_answers:
+            unshared.append(answer.id)
+        if not is_score(answer.scores[measure]):
+            unscored.append(answer.id)
+        if answer.prompt is None:
+            unlogged.append(answer.id)
+    run = task.run.name
+    if unshared:
+        yield f"{named(unshared)} only in {run}"
+    if unscored:
+        yield f"{named(unscored)} without a score in {run}"
+    if unlogged:
+        yield f"{named(unlogged)} without a logged prompt in {run}"
 
 
 def compare_settings(first: Run, second: Run) -> list[str]:
@@ -179,31 +244,43 @@ def compare_settings(first: Run, second: Run) -> list[str]:
     Long lines are shortened. If a run has no record of the processor's settings, and of tokens and
     images per question, a line says so.
     """
-    runs = (first, second)
-    without = [run.name for run in (first, second) if not run.record]
-    records = [{}, {}] if without else [_recorded(first, second), _recorded(second, first)]
-    settings = (run.provenance | record for run, record in zip(runs, records, strict=True))
-    lines: dict[str, list[str]] = {line: [] for line in changed_settings(*settings)}
-    for task in [task for task in first.tasks if task in second.tasks]:
-        counts = [{}, {}] if without else [_per_question(run, task) for run in runs]
-        configs = (
-            flat_settings(run.tasks[task].config) | count
-            for run, count in zip(runs, counts, strict=True)
-        )
-        for line in changed_settings(*configs):
-            lines.setdefault(line, []).append(task)
-    if without:
-        lines[
-            (
-                "processor's settings, tokens and images per question: not recorded in "
-                f"{join_list(without)}"
-            )
-        ] = []
-    ends = {
-        line: f" ({join_list(tasks, _MOST_NAMES)})" if tasks else ""
-        for line, tasks in lines.items()
-    }
-    return [shorten(line, _LONGEST, placeholder=" \u2026") + end for line, end in ends.items()]
+    without_record = [run.name for run in (first, second) if not run.record]
+    first_settings = dict(first.provenance)
+    second_settings = dict(second.provenance)
+    if not without_record:
+        first_settings |= _recorded(first, second)
+        second_settings |= _recorded(second, first)
+    # The tasks of each line; none for lines about the runs.
+    lines: dict[str, list[str]] = {}
+    for line in changed_settings(first_settings, second_settings):
+        lines[line] = []
+    for task in first.tasks:
+        if task in second.tasks:
+            with_counts = not without_record
+            first_task = _settings_of_task(first, task, with_counts=with_counts)
+            second_task = _settings_of_task(second, task, with_counts=with_counts)
+            for line in changed_settings(first_task, second_task):
+                lines.setdefault(line, []).append(task)
+    if without_record:
+        missing = "processor's settings, tokens and images per question"
+        lines[f"{missing}: not recorded in {join_list(without_record)}"] = []
+    return [_with_tasks(line, tasks) for line, tasks in lines.items()]
+
+
+def _with_tasks(line: str, tasks: Sequence[str]) -> str:
+    """Shorten a line, and add the names of the tasks that it is about."""
+    shortened = shorten(line, _LONGEST, placeholder=" \u2026")
+    if not tasks:
+        return shortened
+    return f"{shortened} ({join_list(tasks, _MOST_NAMES)})"
+
+
+def _settings_of_task(run: Run, task: str, *, with_counts: bool) -> dict[str, str]:
+    """Return a task's settings, with its tokens and images per question if wanted."""
+    settings = flat_settings(run.tasks[task].config)
+    if with_counts:
+        settings |= _per_question(run, task)
+    return settings
 
 
 def _recorded(run: Run, other: Run) -> dict[str, str]:
@@ -211,12 +288,13 @@ def _recorded(run: Run, other: Run) -> dict[str, str]:
 
     Parts that are a text in the other run, "not known", are "known".
     """
-    parts = {
-        name: "known"
-        if isinstance(value, Mapping) and isinstance(other.record.get(name), str)
-        else value
-        for name, value in run.record.items()
-    }
+    parts = {}
+    for name, value in run.record.items():
+        is_unknown_in_other = isinstance(other.record.get(name), str)
+        if isinstance(value, Mapping) and is_unknown_in_other:
+            parts[name] = "known"
+        else:
+            parts[name] = value
     return flat_settings({"record": parts})
 
 
