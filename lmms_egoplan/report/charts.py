@@ -3,6 +3,7 @@
 Signs distinguish runs without colour.
 """
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -51,6 +52,7 @@ _DROPPED = ("metadata", "script", "style", "title")
 _FRAME_INK = "#262626"
 _THEMED = {_FRAME_INK: "text", "#000000": "text", "#e0e0e0": "line", "#ffffff": "surface"}
 _ID = re.compile(r"#([\w-]+)")
+_NO_ID = re.compile(r"[^A-Za-z0-9]+")
 _REFERENCE = re.compile(r"url\(\s*#")
 
 
@@ -108,24 +110,42 @@ def draw_bars(
         decimals: number of decimals of the values.
     """
     figure, axes = new_figure(7.2, 3.5)
+    has_values = len(groups) * len(means) <= _MOST_VALUES
     width = 0.8 / len(means)
-    for number, (name, of_run) in enumerate(means.items()):
+    for number, (name, means_of_run) in enumerate(means.items()):
         middles = [group - 0.4 + width * (number + 0.5) for group in range(len(groups))]
-        heights = [mean.value or 0 for mean in of_run]
+        heights = [mean.value or 0 for mean in means_of_run]
         axes.bar(middles, heights, width, label=name, color=shade(number), hatch=hatch(number))
-        for x, mean in zip(middles, of_run, strict=True):
+        for middle, mean in zip(middles, means_of_run, strict=True):
             if mean.interval:
-                axes.vlines(x, *mean.interval, color="black", linewidth=1, zorder=3)
+                axes.vlines(middle, *mean.interval, color="black", linewidth=1, zorder=3)
             if mean.value is None:
-                axes.text(x, 0.01 * top, "n/a", rotation=90, ha="center", va="bottom", fontsize=7)
-            elif len(groups) * len(means) <= _MOST_VALUES:
-                end = mean.interval[1] if mean.interval else mean.value
-                axes.annotate(
-                    show(mean.value, decimals), (x, end), (0, 1), ha="center", va="bottom", **NOTE
-                )
-    name, values = reference or ("", ())
+                _write_missing(axes, middle, 0.01 * top)
+            elif has_values:
+                _write_value(axes, middle, mean, decimals)
+    if reference:
+        _draw_reference(axes, *reference)
+    axes.set(xlim=(-0.6, len(groups) - 0.4), ylim=_limits(means, top), ylabel=label)
+    axes.set_xticks(range(len(groups)), groups)
+    finish(axes)
+    return figure
+
+
+def _write_missing(axes: "Axes", x: float, y: float) -> None:
+    """Write "n/a" where a bar would start."""
+    axes.text(x, y, "n/a", rotation=90, ha="center", va="bottom", fontsize=7)
+
+
+def _write_value(axes: "Axes", x: float, mean: Mean, decimals: int) -> None:
+    """Write the value of a mean above its bar and its interval."""
+    end = mean.interval[1] if mean.interval else mean.value
+    axes.annotate(show(mean.value, decimals), (x, end), (0, 1), ha="center", va="bottom", **NOTE)
+
+
+def _draw_reference(axes: "Axes", name: str, values: Sequence[float]) -> None:
+    """Draw a dashed line in each group. Only the first one has a label, for the legend."""
     for group, value in enumerate(values):
-        ends = group - 0.44, group + 0.44
+        ends = (group - 0.44, group + 0.44)
         axes.hlines(value, *ends, color="white", linewidth=3)
         axes.hlines(
             value,
@@ -135,10 +155,6 @@ def draw_bars(
             linestyle="--",
             label=name if group == 0 else "",
         )
-    axes.set(xlim=(-0.6, len(groups) - 0.4), ylim=_limits(means, top), ylabel=label)
-    axes.set_xticks(range(len(groups)), groups)
-    finish(axes)
-    return figure
 
 
 def draw_lines(
@@ -162,46 +178,72 @@ def draw_lines(
     """
     figure, axes = new_figure(7.2, 3.4)
     if chance is not None:
-        axes.axhline(chance, color=_INK, linewidth=0.8)
-        axes.annotate(
-            "chance", (1, chance), (3, 0), xycoords=("axes fraction", "data"), va="center", **NOTE
-        )
+        _draw_chance(axes, chance)
     step = min(0.08, 0.5 / len(means))
-    for number, (name, of_run) in enumerate(means.items()):
-        shift = step * (number - (len(means) - 1) / 2)
-        points = [
-            (x + shift, mean.value, mean.interval)
-            for x, mean in enumerate(of_run)
-            if mean.value is not None
-        ]
-        signs = {
-            "color": shade(number),
-            "marker": marker(number),
-            "linestyle": line(number),
-            "markersize": 5,
-        }
-        look = {"label": name, **signs, "clip_on": False, **looks.get(name, {})}
-        axes.plot([x for x, _, _ in points], [value for _, value, _ in points], **look)
-        for x, _, interval in points:
-            if interval:
-                axes.vlines(x, *interval, color=look["color"], linewidth=1)
+    middle = (len(means) - 1) / 2
+    for number, (name, means_of_run) in enumerate(means.items()):
+        look = {"label": name, **_line_look(number), **looks.get(name, {})}
+        _draw_line(axes, means_of_run, shift=step * (number - middle), look=look)
     axes.set_xticks(range(len(groups)), groups)
     axes.set(
-        ylim=_limits(means, top), xlim=(-0.5, len(groups) - 0.5), ylabel=label, xlabel=groups_label
+        xlim=(-0.5, len(groups) - 0.5),
+        ylim=_limits(means, top),
+        xlabel=groups_label,
+        ylabel=label,
     )
     finish(axes)
     return figure
 
 
+def _draw_chance(axes: "Axes", chance: float) -> None:
+    """Draw a horizontal line at the score of random answers, with its name at the right end."""
+    axes.axhline(chance, color=_INK, linewidth=0.8)
+    axes.annotate(
+        "chance", (1, chance), (3, 0), xycoords=("axes fraction", "data"), va="center", **NOTE
+    )
+
+
+def _line_look(number: int) -> dict[str, Any]:
+    """Return matplotlib's arguments for a run's line by the run's number."""
+    return {
+        "color": shade(number),
+        "marker": marker(number),
+        "linestyle": line(number),
+        "markersize": 5,
+        "clip_on": False,
+    }
+
+
+def _draw_line(
+    axes: "Axes", means: Sequence[Mean], *, shift: float, look: Mapping[str, Any]
+) -> None:
+    """Draw a run's line through its means, with their intervals.
+
+    Args:
+        axes: axes of the figure.
+        means: the means in the groups. Those without a value are skipped.
+        shift: distance of the points from the middles of the groups, to separate the runs.
+        look: matplotlib's arguments for the line.
+    """
+    positions = []
+    values = []
+    for group, mean in enumerate(means):
+        if mean.value is not None:
+            positions.append(group + shift)
+            values.append(mean.value)
+    axes.plot(positions, values, **look)
+    for group, mean in enumerate(means):
+        if mean.value is not None and mean.interval:
+            axes.vlines(group + shift, *mean.interval, color=look["color"], linewidth=1)
+
+
 def _limits(means: Mapping[str, Sequence[Mean]], top: float) -> tuple[float, float]:
     """Return the ends of an axis that begins at 0 and includes every value and interval."""
-    ends = [
-        end
-        for of_run in means.values()
-        for mean in of_run
-        for end in (mean.value, *mean.ends)
-        if end is not None
-    ]
+    ends: list[float] = []
+    for means_of_run in means.values():
+        for mean in means_of_run:
+            numbers = (mean.value, *mean.ends)
+            ends.extend(number for number in numbers if number is not None)
     return min([0, *ends]), max([top, *ends])
 
 
@@ -248,11 +290,14 @@ def finish(axes: "Axes") -> None:
 
 def _slant(axes: "Axes", width: float) -> None:
     """Slant the names of categories if they do not fit into a width in characters."""
-    lines = [line for text in axes.get_xticklabels() for line in text.get_text().split("\n")]
     names = axes.get_xticklabels()
-    if len(names) * (max(map(len, lines), default=0) + 1) > 0.9 * width:
-        for text in names:
-            text.set(rotation=_SLANT, horizontalalignment="right", rotation_mode="anchor")
+    longest = 0
+    for name in names:
+        for name_line in name.get_text().split("\n"):
+            longest = max(longest, len(name_line))
+    if len(names) * (longest + 1) > 0.9 * width:
+        for name in names:
+            name.set(rotation=_SLANT, horizontalalignment="right", rotation_mode="anchor")
 
 
 def _add_legend(axes: "Axes", figure: "Drawing", width: float) -> None:
@@ -267,16 +312,23 @@ def _add_legend(axes: "Axes", figure: "Drawing", width: float) -> None:
         if label.startswith("_") and not _NO_LABEL.fullmatch(label):
             artist.set_label(_UNSEEN + label)
     handles, labels = axes.get_legend_handles_labels()
-    if labels:
-        fitting = int(width // (max(map(len, labels)) + _SIGN))
-        columns = min(max(fitting, 1), len(labels))
-        figure.set_figheight(figure.get_figheight() + _LEGEND_LINE * -(-len(labels) // columns))
-        figure.legend(
-            handles, labels, loc=(
-                "outside upper left"
-            ), ncols=columns, frameon=False, fontsize=_SMALL, labelcolor=_INK,
-            handlelength=2.6,
-        )  # fmt: skip
+    if not labels:
+        return
+    longest = max(len(label) for label in labels)
+    fitting = int(width // (longest + _SIGN))
+    columns = min(max(fitting, 1), len(labels))
+    lines = math.ceil(len(labels) / columns)
+    figure.set_figheight(figure.get_figheight() + _LEGEND_LINE * lines)
+    figure.legend(
+        handles,
+        labels,
+        loc="outside upper left",
+        ncols=columns,
+        frameon=False,
+        fontsize=_SMALL,
+        labelcolor=_INK,
+        handlelength=2.6,
+    )
 
 
 def svg_of(figure: Figure) -> str:
@@ -285,11 +337,9 @@ def svg_of(figure: Figure) -> str:
     Text stays text, ids are unique, and there are no scripts or styles.
     """
     root = ElementTree.fromstring(figure.svg.encode())
-    prefix = re.sub(r"[^A-Za-z0-9]+", "-", figure.key) + "-"
+    prefix = _NO_ID.sub("-", figure.key) + "-"
     for parent in list(root.iter()):
-        for child in list(parent):
-            if not isinstance(child.tag, str) or child.tag.rpartition("}")[2] in _DROPPED:
-                parent.remove(child)
+        _drop_children(parent)
         _rename(parent, prefix)
     # Matplotlib measures in points. The page may shrink the figure, but must not enlarge it.
     width = float(root.attrib.pop("width").removesuffix("pt")) * 4 / 3
@@ -305,23 +355,39 @@ def svg_of(figure: Figure) -> str:
             element.set(name, _DIGITS.sub(r"\1", element.get(name, "")))
         element.tail = (element.tail or "").strip()
         element.text = (element.text or "").strip()
-    for name in ("patch_1", "patch_2"):
-        for background in root.iterfind(f".//{{{_SVG}}}g[@id='{prefix}{name}']/{{{_SVG}}}path"):
-            background.set(
-                "style", background.get("style", "").replace("#ffffff", "var(--surface)")
-            )
+    _theme_background(root, prefix)
     _drop_unused(root)
     ElementTree.register_namespace("", _SVG)
     ElementTree.register_namespace("xlink", _XLINK)
     return ElementTree.tostring(root, encoding="unicode")
 
 
+def _drop_children(parent: ElementTree.Element) -> None:
+    """Delete an element's comments, scripts, styles, titles and metadata."""
+    for child in list(parent):
+        is_element = isinstance(child.tag, str)
+        if not is_element or child.tag.rpartition("}")[2] in _DROPPED:
+            parent.remove(child)
+
+
+def _theme_background(root: ElementTree.Element, prefix: str) -> None:
+    """Replace the white background of the figure and of its axes by the page's."""
+    for name in ("patch_1", "patch_2"):
+        path = f".//{{{_SVG}}}g[@id='{prefix}{name}']/{{{_SVG}}}path"
+        for background in root.iterfind(path):
+            style = background.get("style", "")
+            background.set("style", style.replace("#ffffff", "var(--surface)"))
+
+
 def _drop_unused(root: ElementTree.Element) -> None:
     """Delete unused ids, and rotations by 0."""
-    values = [value for element in root.iter() for name, value in element.items() if name != "id"]
-    used = {name for value in values for name in _ID.findall(value)}
+    used_ids: set[str] = set()
     for element in root.iter():
-        if element.get("id") not in used:
+        for name, value in element.items():
+            if name != "id":
+                used_ids.update(_ID.findall(value))
+    for element in root.iter():
+        if element.get("id") not in used_ids:
             element.attrib.pop("id", None)
         if element.get("transform", "").startswith("rotate(-0 "):
             element.attrib.pop("transform")
