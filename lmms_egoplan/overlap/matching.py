@@ -8,7 +8,7 @@ from lmms_egoplan.overlap.training_files import Item
 from lmms_egoplan.overlap.wording import (
     Vocabulary,
     first_sentence,
-    is_moved,
+    is_equal_up_to_a_move,
     same_text,
     stem,
     words,
@@ -134,7 +134,7 @@ class _QuestionIndex:
         for part in _readings(text):
             for reading in self._action_words.read(words(part)):
                 for action in self._actions_by_words.get(tuple(sorted(reading)), ()):
-                    if is_moved(reading, action):
+                    if is_equal_up_to_a_move(reading, action):
                         same[action] = None
         return tuple(same)
 
@@ -168,4 +168,4 @@ def _is_in(goal: Stems, text: str, vocabulary: Vocabulary) -> bool:
 
 def _is_read_as(goal: Stems, text_words: Sequence[str], vocabulary: Vocabulary) -> bool:
     """Return True if a way to write words with the vocabulary's stems is a goal."""
-    return any(is_moved(reading, goal) for reading in vocabulary.read(text_words))
+    return any(is_equal_up_to_a_move(reading, goal) for reading in vocabulary.read(text_words))

@@ -113,7 +113,7 @@ def _stems_of_pair(pair: Sequence[str]) -> frozenset[str]:
     return frozenset(stem(uninflected(word)) for word in pair)
 
 
-_DIFFERENT = {_stems_of_pair(pair) for pair in _WORDS["different"]}
+_PAIRS_OF_DIFFERENT_WORDS = {_stems_of_pair(pair) for pair in _WORDS["different"]}
 
 
 def is_misspelling(first: str, second: str) -> bool:
@@ -139,7 +139,10 @@ def is_misspelling(first: str, second: str) -> bool:
 
 
 def _is_replaced_or_swapped(first: str, second: str) -> bool:
-    """Compare two words of the same length."""
+    """Return whether one inner letter is replaced, or two neighbouring letters are swapped.
+
+    The words have the same length. Swapped pairs that are different words do not count.
+    """
     length = len(first)
     letters = zip(first, second, strict=True)
     differing = [index for index, (one, other) in enumerate(letters) if one != other]
@@ -150,7 +153,7 @@ def _is_replaced_or_swapped(first: str, second: str) -> bool:
         return False
     if length < SHORTEST_SWAPPED or sorted(first) != sorted(second):
         return False
-    return frozenset((stem(first), stem(second))) not in _DIFFERENT
+    return frozenset((stem(first), stem(second))) not in _PAIRS_OF_DIFFERENT_WORDS
 
 
 def _is_lengthened(short: str, long: str) -> bool:
@@ -229,12 +232,12 @@ def _buckets(word: str) -> Iterator[tuple[str, ...]]:
     yield first, last, str(len(word))
 
 
-def is_moved(first: Sequence[str], second: Sequence[str]) -> bool:
+def is_equal_up_to_a_move(first: Sequence[str], second: Sequence[str]) -> bool:
     """Return True if two sequences are equal, or become so if one run of words moves.
 
-    >>> is_moved(("turn", "on", "stove"), ("turn", "stove", "on"))
+    >>> is_equal_up_to_a_move(("turn", "on", "stove"), ("turn", "stove", "on"))
     True
-    >>> is_moved(("put", "cup", "on", "plate"), ("put", "plate", "on", "cup"))
+    >>> is_equal_up_to_a_move(("put", "cup", "on", "plate"), ("put", "plate", "on", "cup"))
     False
     """
     first = tuple(first)
@@ -254,7 +257,9 @@ def is_moved(first: Sequence[str], second: Sequence[str]) -> bool:
 
 
 def same_text(first: str, second: str) -> bool:
-    """Return True if two texts are the same goal or action. An empty text equals no other one.
+    """Return True if two texts are the same goal or action.
+
+    A text without content words equals none, not even itself.
 
     >>> same_text("Turn the stove on.", "turning on stove")
     True
@@ -265,4 +270,4 @@ def same_text(first: str, second: str) -> bool:
     if not reference:
         return False
     readings = Vocabulary([first]).read(words(second))
-    return any(is_moved(reading, reference) for reading in readings)
+    return any(is_equal_up_to_a_move(reading, reference) for reading in readings)

@@ -5,8 +5,7 @@ The unit of differences is the model's rounding noise.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 import torch
 from transformers import PreTrainedModel
@@ -51,7 +50,8 @@ _PROBE_TEXTS = (
 _MODEL_ERRORS = (AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
 
-class PathOutcome(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PathOutcome:
     """Result of a path on one question.
 
     Attributes:

@@ -172,18 +172,19 @@ def draw_lines(
         groups: names of the groups.
         means: for each run, the means in the groups.
         label, groups_label: labels of the vertical and the horizontal axis.
-        top: end of the vertical axis, see `draw_bars`.
+        top: least upper end of the vertical axis, see `draw_bars`.
         looks: matplotlib's arguments for a run's line, instead of those by the run's number.
         chance: score of random answers, marked by a horizontal line.
     """
     figure, axes = new_figure(7.2, 3.4)
     if chance is not None:
         _draw_chance(axes, chance)
-    step = min(0.08, 0.5 / len(means))
+    # Runs stand side by side, so that their intervals do not overlap.
+    spacing = min(0.08, 0.5 / len(means))
     middle = (len(means) - 1) / 2
     for number, (name, means_of_run) in enumerate(means.items()):
         look = {"label": name, **_line_look(number), **looks.get(name, {})}
-        _draw_line(axes, means_of_run, shift=step * (number - middle), look=look)
+        _draw_line(axes, means_of_run, shift=spacing * (number - middle), look=look)
     axes.set_xticks(range(len(groups)), groups)
     axes.set(
         xlim=(-0.5, len(groups) - 0.5),
