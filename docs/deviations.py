@@ -28,7 +28,7 @@ from lmms_egoplan.benchmarks.egoplan.readers import READERS  # noqa: E402
 from lmms_egoplan.benchmarks.egoplan.reply import parse_letter  # noqa: E402
 from lmms_egoplan.benchmarks.splits import EGOPLAN  # noqa: E402
 from lmms_egoplan.paths import LMMS_EVAL_TASKS  # noqa: E402
-from lmms_egoplan.report.run import read_task_file  # noqa: E402
+from lmms_egoplan.task_files import read_task_file  # noqa: E402
 
 PAGE = ROOT / "docs" / "comparing.md"
 BEGIN, END = "<!-- deviations: python docs/deviations.py -->\n", "<!-- end of deviations -->\n"

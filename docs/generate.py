@@ -14,7 +14,7 @@ import yaml
 
 from lmms_egoplan.cli.commands import command_tree, load_command
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
-from lmms_egoplan.report.run import read_task_file
+from lmms_egoplan.task_files import read_task_file
 
 DOCS = Path(__file__).parent
 VERDICTS = DOCS.parent / "tests" / "benchmarks" / "golden_verdicts.yaml"

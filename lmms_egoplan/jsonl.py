@@ -4,7 +4,7 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -192,3 +192,10 @@ def _read_object(pairs: list[tuple[str, Any]]) -> JsonObject:
         counts = Counter(key for key, _ in pairs)
         values.repeated = tuple(key for key, count in counts.items() if count > 1)
     return values
+
+
+def member(value: Any, *names: str) -> Any:
+    """Return a member of nested objects, by path; None if it is missing."""
+    for name in names:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value

@@ -1,6 +1,6 @@
 """Define options of commands that prepare data, and print prepared counts next to the paper's."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from typing import Annotated, Any
 
@@ -140,3 +140,27 @@ def png_of(drawing: Any) -> bytes:
     image = BytesIO()
     drawing.savefig(image, dpi=130, metadata={"Software": None})
     return image.getvalue()
+
+
+def print_dimensions(summaries: Sequence[Mapping[str, Any]]) -> None:
+    """Print a row for each dimension.
+
+    It has the counts of `compare_with_table_4`, with those of the paper in parentheses.
+    """
+    labels = {name: name.replace("_", " ") for name in summaries[0]["counts"]}
+    columns: list[Column | str] = [Column("dimension", no_wrap=True)]
+    for label in labels.values():
+        columns.append(f"{label} (paper)")
+    table = Table(*columns, "as in the paper", pad_edge=False)
+    for summary in summaries:
+        cells: list[str] = []
+        differing: list[str] = []
+        for name, label in labels.items():
+            count = summary["counts"][name]
+            digits = ".2f" if "words" in name else ""
+            cells.append(f"{count['prepared']:{digits}} ({count['paper']:{digits}})")
+            if not count["matches"]:
+                differing.append(label)
+        verdict = f"no: {', '.join(differing)}" if differing else "yes"
+        table.add_row(summary["split"], *cells, verdict)
+    Console().print(table)

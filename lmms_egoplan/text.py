@@ -115,3 +115,13 @@ def _is_formula(text: str) -> bool:
     """
     bare = text.lstrip("'")
     return _FORMULA.match(bare) is not None and _NUMBER.fullmatch(bare) is None
+
+
+def counted(count: int, unit: str) -> str:
+    """Format a number with a unit, which is passed in the plural.
+
+    >>> counted(1, "questions"), counted(3355, "videos"), counted(1, "activities")
+    ('1 question', '3,355 videos', '1 activity')
+    """
+    singular = f"{unit[:-3]}y" if unit.endswith("ies") else unit.removesuffix("s")
+    return f"{count:,} {singular if count == 1 else unit}"

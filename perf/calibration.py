@@ -1,4 +1,4 @@
-"""Simulate the coverage of the intervals of `lmms_egoplan.report.calibration`, for questions in
+"""Simulate the coverage of the intervals of `lmms_egoplan.stats.calibration`, for questions in
 videos.
 
 A question's four candidates have normal scores plus a bonus for one candidate, the model's
@@ -36,8 +36,8 @@ import numpy as np
 import scipy
 from scipy.special import ndtri, softmax
 
-from lmms_egoplan.report import calibration, statistics
-from lmms_egoplan.report.calibration import (
+from lmms_egoplan.stats import calibration, intervals
+from lmms_egoplan.stats.calibration import (
     BINS,
     RESAMPLES,
     bins_of,
@@ -50,7 +50,7 @@ from lmms_egoplan.report.calibration import (
     fit_temperature,
     gaps_of,
 )
-from lmms_egoplan.report.statistics import interval_of_sums
+from lmms_egoplan.stats.intervals import interval_of_sums
 
 DRAWS, TRUTH = 2000, 400_000
 LEVELS = (0.8, 0.9, 0.95)
@@ -162,7 +162,7 @@ def main() -> int:
         "--rows", type=int, nargs="+", default=[*range(len(SCENARIOS))], help="numbers of the rows"
     )
     options = parser.parse_args()
-    calibration.RESAMPLES = statistics.RESAMPLES = options.resamples
+    calibration.RESAMPLES = intervals.RESAMPLES = options.resamples
     started, low, missed = time.monotonic(), [], []
     for number in options.rows:
         videos, model = SCENARIOS[number]

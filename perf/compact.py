@@ -24,7 +24,7 @@ import numpy as np
 import scipy
 
 from lmms_egoplan.benchmarks.subset import planned_widths
-from lmms_egoplan.report.statistics import wilson_interval
+from lmms_egoplan.stats.intervals import wilson_interval
 
 DRAWS = 2000
 POPULATIONS = 10

@@ -1,4 +1,4 @@
-"""Simulate the coverage and the width of the intervals of `lmms_egoplan.judging.correction`.
+"""Simulate the coverage and the width of the intervals of `lmms_egoplan.stats.correction`.
 
 Each study draws 700 answers from a population of ratings by people (0, 0.5, 1), in dimensions of
 EgoThink's sizes that differ in difficulty. A judge rates them, `draw` takes a sample by dimension
@@ -25,7 +25,7 @@ import numpy as np
 import scipy
 from scipy.special import stdtrit
 
-from lmms_egoplan.judging.correction import FEWEST_RATED, corrected, draw
+from lmms_egoplan.stats.correction import FEWEST_RATED, corrected, draw
 
 STUDIES = 2000
 SIZES = (FEWEST_RATED, 60, 100, 200)

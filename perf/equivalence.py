@@ -1,6 +1,6 @@
 """Simulate the error rates and the power of the verdicts on two runs:
 
-`lmms_egoplan.report.equivalence`.
+`lmms_egoplan.stats.equivalence`.
 
 Each scenario draws the differences of two runs 2,000 times. A question's difference is 0, or has a
 size of 1 (answers that are right or wrong) or of a half or 1 (graded answers). Within a video, the
@@ -26,14 +26,14 @@ import numpy as np
 import scipy
 from scipy.stats import binom
 
-from lmms_egoplan.report.equivalence import (
+from lmms_egoplan.stats.equivalence import (
     ERROR_RATE,
     decide,
     equality_p_value,
     family_p_values,
     weigh,
 )
-from lmms_egoplan.report.statistics import PERMUTATIONS
+from lmms_egoplan.stats.intervals import PERMUTATIONS
 
 DRAWS = 2000
 MOST_ERRORS = 0.06

@@ -1,6 +1,6 @@
 """Simulate the coverage of the intervals of the information gain:
 
-`lmms_egoplan.benchmarks.egoplan.report.gain`.
+`lmms_egoplan.report.egoplan.gain`.
 
 A draw has questions in videos. A question's four choices have log-probabilities without the video,
 and with it. The video adds a video's effect and a question's effect to the right choice; the wrong
@@ -18,8 +18,8 @@ import time
 import numpy as np
 import scipy
 
-from lmms_egoplan.benchmarks.egoplan.report.gain import information_gain
-from lmms_egoplan.report.statistics import bootstrap_interval
+from lmms_egoplan.report.egoplan.gain import information_gain
+from lmms_egoplan.stats.intervals import bootstrap_interval
 
 DRAWS = 2000
 CHUNKS, CHUNK = 8, 500_000

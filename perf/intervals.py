@@ -1,6 +1,6 @@
 """Simulate the coverage and the width of the intervals of scores:
 
-`report.statistics.wilson_interval`.
+`stats.intervals.wilson_interval`.
 
 A draw has right-or-wrong answers to questions in videos. Videos have 8 questions on average; their
 numbers are equal, or log-normal with a standard deviation of the logarithm of 0.8 ("skewed") or 1.2
@@ -24,7 +24,7 @@ import time
 import numpy as np
 import scipy
 
-from lmms_egoplan.report.statistics import wilson_interval
+from lmms_egoplan.stats.intervals import wilson_interval
 
 DRAWS = 2000
 RESAMPLES = 500

@@ -26,9 +26,9 @@ sys.path[:0] = [str(TESTS), str(TESTS / "sensitivity")]
 import planted  # noqa: E402
 
 from lmms_egoplan.benchmarks.egoplan.presets import rotated  # noqa: E402
-from lmms_egoplan.report.equivalence import ERROR_RATE  # noqa: E402
 from lmms_egoplan.sensitivity.conditions import PRESET, PromptVariant  # noqa: E402
 from lmms_egoplan.sensitivity.effects import effects_of  # noqa: E402
+from lmms_egoplan.stats.equivalence import ERROR_RATE  # noqa: E402
 
 REDRAWN = 0.2
 KINDS = ("by question", "by video")

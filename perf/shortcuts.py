@@ -21,7 +21,7 @@ from models import build_small
 from PIL import Image
 from pipeline import CANDIDATES, COMPUTE_S, FRAMES, _cpu_seconds, _sleep, _views
 
-from lmms_egoplan.benchmarks.shortcuts import SHORTCUTS, apply_condition
+from lmms_egoplan.benchmarks.conditions import SHORTCUTS, apply_condition
 from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
 from lmms_egoplan.media.frames import read_video_frames, write_video
 

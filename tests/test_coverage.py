@@ -15,11 +15,11 @@ from lmms_egoplan.benchmarks.egoplan.metrics import (
     score_reply,
     score_test_ranking,
 )
-from lmms_egoplan.benchmarks.egoplan.report.answers import EGOPLAN, Series
 from lmms_egoplan.benchmarks.egothink.metrics import score_answer
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.coverage import coverage, coverage_fields
 from lmms_egoplan.judging.settings import JudgeSettings
+from lmms_egoplan.report.egoplan.answers import EGOPLAN, Series
 from lmms_egoplan.report.run import Run, TaskRun, scoring_of
 
 LOSSES = [(2.5, False), (1.5, True), (3.0, False), (2.0, False)]

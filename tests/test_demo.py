@@ -26,6 +26,7 @@ from lmms_egoplan.benchmarks.actplan.instances import (
     read_instance,
 )
 from lmms_egoplan.benchmarks.actplan.reply import form_validity, parsed_steps
+from lmms_egoplan.benchmarks.base import BENCHMARKS, DEMO_SETS
 from lmms_egoplan.benchmarks.egointent import judge_protocol as egointent_judge
 from lmms_egoplan.benchmarks.egointent import records as egointent_records
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES, prompt_text
@@ -39,7 +40,6 @@ from lmms_egoplan.benchmarks.egoplan.records import (
 )
 from lmms_egoplan.benchmarks.egothink import judge_protocol as egothink_judge
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
-from lmms_egoplan.benchmarks.registry import BENCHMARKS, DEMO_SETS
 from lmms_egoplan.cli import app
 from lmms_egoplan.demo import DATA
 from lmms_egoplan.demo.checkpoint import write_checkpoint, write_encoder
@@ -51,7 +51,7 @@ from lmms_egoplan.judging.judgement import JudgeRequest
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.media.frames import count_video_frames, read_frame_folder, read_video_frames
 from lmms_egoplan.outputs import MANIFEST
-from lmms_egoplan.report.statistics import FEWEST_CLUSTERS
+from lmms_egoplan.stats.intervals import FEWEST_CLUSTERS
 from ranking.reference import user_turn
 
 ROOT = Path(__file__).parents[1]

@@ -18,12 +18,12 @@ import pytest
 from PIL import Image
 from typer.main import get_command
 
-from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.benchmarks.base import BENCHMARKS
 from lmms_egoplan.cli import app
 from lmms_egoplan.cli.commands import command_tree, load_command
 from lmms_egoplan.coverage import coverage
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
-from lmms_egoplan.report.run import read_task_file
+from lmms_egoplan.task_files import read_task_file
 from patience import FOREVER_S
 
 ROOT = Path(__file__).parents[1]

@@ -57,7 +57,7 @@ EXCEPTIONS = {
     ("lmms_egoplan.benchmarks.subset", "numpy"),
 }
 # It describes all benchmarks, and imports their modules only when they are needed.
-REGISTRY = "lmms_egoplan.benchmarks.registry"
+REGISTRY = "lmms_egoplan.benchmarks.base"
 MODULES = {
     ".".join(("lmms_egoplan", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(
         ".__init__"
@@ -146,7 +146,7 @@ def test_light_modules_load_nothing_heavy(module):
 
 def test_data_are_prepared_without_loading_libraries_in_advance():
     modules = [f"lmms_egoplan.benchmarks.{name}.prepare" for name in ROOMS]
-    modules.append("lmms_egoplan.benchmarks.actplan.commands")
+    modules.append("lmms_egoplan.cli.actplan")
     loaded = loaded_by(f"import {', '.join(modules)}")
     assert (
         not {

@@ -15,7 +15,7 @@ import yaml
 from packaging.requirements import Requirement
 
 import lmms_egoplan
-from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.benchmarks.base import BENCHMARKS
 
 ROOT = Path(__file__).parents[1]
 

@@ -5,7 +5,7 @@ import pytest
 from datasets import Dataset, load_from_disk
 
 from example_summary import SUMMARY
-from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.benchmarks.base import BENCHMARKS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.storage import PreparedData, load_summary, prepared_splits, split_dir
 

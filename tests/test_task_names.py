@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from lmms_eval.tasks import TaskManager
 
-from lmms_egoplan.benchmarks.shortcuts import SHORTCUTS
+from lmms_egoplan.benchmarks.conditions import SHORTCUTS
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 
 

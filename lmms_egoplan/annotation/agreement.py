@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lmms_egoplan.annotation.flow import Flow, Label, Labelled, Scale
-from lmms_egoplan.judging.agreement import MIN_ITEMS, RESAMPLES, krippendorff_alpha
+from lmms_egoplan.stats.agreement import MIN_ITEMS, RESAMPLES, krippendorff_alpha
 
 _SEED = 0
 

@@ -42,14 +42,13 @@ from lmms_egoplan.annotation.serve import (
 )
 from lmms_egoplan.annotation.store import Store, kept_predictions
 from lmms_egoplan.annotation.study import STUDIES, read_study
-from lmms_egoplan.benchmarks.actplan.commands import Instances
-from lmms_egoplan.benchmarks.egoplan.commands import Ego4d, EpicKitchens, Runs, Sample
+from lmms_egoplan.benchmarks.base import DEMO_SETS
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
-from lmms_egoplan.benchmarks.registry import DEMO_SETS
 from lmms_egoplan.demo.sets import copy_set
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.judging.correction import FEWEST_RATED
+from lmms_egoplan.options import Ego4d, EpicKitchens, Instances, Runs, Sample
 from lmms_egoplan.prepared_counts import SkipMissing
+from lmms_egoplan.stats.correction import FEWEST_RATED
 
 _HOST = "127.0.0.1"
 _PORT = 8350

@@ -8,11 +8,11 @@ from lmms_egoplan.annotation.actplan_plans import pictures
 from lmms_egoplan.annotation.clips import MediaFolder
 from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
 from lmms_egoplan.annotation.forms import Choice, Contents, Earlier, Form, Option, Prose, Values
-from lmms_egoplan.benchmarks.egoplan.failures import FAILURES, LABELS, PEOPLE
-from lmms_egoplan.benchmarks.egoplan.report import wrong_answers
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.media.image_files import jpeg
+from lmms_egoplan.report.egoplan import wrong_answers
+from lmms_egoplan.report.egoplan.failures import FAILURES, LABELS, PEOPLE
 
 
 def read_items(runs: Sequence[Path], count: int | None, folder: MediaFolder) -> list[Item]:

@@ -27,7 +27,6 @@ from lmms_egoplan.annotation.forms import (
     Prose,
     Values,
 )
-from lmms_egoplan.benchmarks.egothink.answer_files import PEOPLE, read_stored, with_questions
 from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
 from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
 from lmms_egoplan.benchmarks.egothink.records import check_records, read_folder
@@ -35,8 +34,9 @@ from lmms_egoplan.benchmarks.egothink.scoring import Answer
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import json_lines
-from lmms_egoplan.judging.agreement import MIN_ITEMS, agreement
-from lmms_egoplan.judging.correction import draw
+from lmms_egoplan.report.egothink.answer_files import PEOPLE, read_stored, with_questions
+from lmms_egoplan.stats.agreement import MIN_ITEMS, agreement
+from lmms_egoplan.stats.correction import draw
 from lmms_egoplan.text import csv_text
 from lmms_egoplan.validation import quoted
 

@@ -1,159 +1,272 @@
-"""Report scores by shortcut condition: one table and one figure, for any benchmark.
+"""Describe the shortcut conditions: tasks that take one kind of information from a question.
 
-Both contain the tasks with a `ScoredTask.shortcut`, and the own task of the same run to compare
-them with.
+What a model can do without it is a shortcut. A task's name ends with the condition's name, and its
+metadata has it as ``shortcut``. The wording and the choice of frames are this project's.
 """
 
+import random
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from lmms_egoplan.benchmarks.shortcuts import SHORTCUTS, Shortcut
-from lmms_egoplan.report.benchmark import BenchmarkReport
-from lmms_egoplan.report.charts import draw_lines, spoken
-from lmms_egoplan.report.document import Difference, Figure
-from lmms_egoplan.report.scores import Mean, ScoredTask
-from lmms_egoplan.report.tables import Column, Table, Value, interval_columns, table_of_runs
+from lmms_egoplan.errors import LmmsEgoplanError
 
-# The end of a group's own name, which the names of its conditions lack.
-_GROUP_END = "_bench"
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+Frame = TypeVar("Frame")
+Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class _ByCondition:
-    """The tasks by condition.
+class Shortcut:
+    """A condition.
 
     Attributes:
-        conditions: The conditions by name, in order; None for the benchmark's own task. Conditions
-            of other versions of this package have only their name.
-        series: The tasks by condition, in order, of each run and own task that has shortcut
-            conditions.
+        label: Name in tables and figures.
+        missing: What the model does not get.
     """
 
-    conditions: dict[str | None, Shortcut]
-    series: list[dict[str | None, ScoredTask]]
+    label: str
+    missing: str
 
 
-def condition_table(report: BenchmarkReport[Any]) -> Table | None:
-    """Build the table of scores by condition; None if no run has a shortcut condition."""
-    spec = report.SPEC
-    by_condition = _tasks_by_condition(report)
-    rows: list[dict[str, Value]] = []
-    for tasks in by_condition.series:
-        for shortcut, task in tasks.items():
-            condition = by_condition.conditions[shortcut]
-            row: dict[str, Value] = {
-                "run": task.run.name,
-                "task": task.task,
-                "label": condition.label,
-                "missing": condition.missing,
-                "questions": task.main.questions,
-                "without_partner": task.count("without_partner"),
-            }
-            row |= task.main.cells("score")
-            pair = _difference_from_own(report, task, tasks.get(None))
-            if pair is not None:
-                row["pair_value"] = pair.value
-                row["pair_low"] = pair.low
-                row["pair_high"] = pair.high
-                row["pair_questions"] = pair.questions
-            rows.append(row)
-    if not rows:
-        return None
-    columns = (
-        Column("run", "Run"),
-        Column("task", "Task"),
-        Column("label", "Condition"),
-        Column("missing", "What is missing"),
-        Column("score", "Score", spec.decimals),
-        *interval_columns("score", spec.decimals),
-        Column("pair_value", "Minus own task", spec.decimals),
-        *interval_columns("pair_value", spec.decimals, label="(difference)", prefix="pair_"),
-        Column("pair_questions", "Questions of the difference"),
-        Column("questions", "Questions"),
-        Column("without_partner", "Without partner"),
-    )
-    notes = [
-        (
-            "Each condition takes one kind of information from the questions. If a score barely "
-            "drops, the model did not need it. The wording of the conditions and the choice of "
-            "frames are this project's. Conditions are neither ranked nor compared with published "
-            "scores."
+SHORTCUTS = {
+    "blind": Shortcut(
+        label="no video",
+        missing="all visual evidence",
+    ),
+    "candidates_only": Shortcut(
+        label="candidates alone",
+        missing="video, question and goal",
+    ),
+    "without_goal": Shortcut(
+        label="no goal",
+        missing="the goal in the question",
+    ),
+    "last_frame": Shortcut(
+        label="last frame only",
+        missing="all frames before the last one",
+    ),
+    "first_frame": Shortcut(
+        label="first frame only",
+        missing="all frames after the first one",
+    ),
+    "frozen": Shortcut(
+        label="last frame repeated",
+        missing="motion and all earlier frames, but not the number of frames",
+    ),
+    "shuffled": Shortcut(
+        label="frames shuffled",
+        missing="the order of the frames",
+    ),
+    "reversed": Shortcut(
+        label="frames reversed",
+        missing="the direction of time",
+    ),
+    "same_goal_video": Shortcut(
+        label="video of the same goal",
+        missing="the question's own video; another one of the same goal is shown",
+    ),
+    "other_goal_video": Shortcut(
+        label="video of another goal",
+        missing="the question's own video; one of another goal is shown",
+    ),
+    "last_1_action": Shortcut(
+        label="last action only",
+        missing="the progress before the last action",
+    ),
+    "last_2_actions": Shortcut(
+        label="last 2 actions",
+        missing="the progress before the last two actions",
+    ),
+    "last_4_actions": Shortcut(
+        label="last 4 actions",
+        missing="the progress before the last four actions",
+    ),
+    "other_video": Shortcut(
+        label="another video",
+        missing="the step's own video; another one is shown",
+    ),
+    "other_image": Shortcut(
+        label="another image",
+        missing="the question's own image; another one of the same dimension is shown",
+    ),
+    "marked": Shortcut(
+        label="numbered marks",
+        missing=(
+            "nothing; numbered outlines on the image, and a sentence that explains them, are added"
         ),
-        (
-            "Minus own task: the condition minus the same run's own task, over the questions for "
-            "which both have a score; absent if the run lacks this task or its samples, or if one "
-            "of them is inexact. All intervals are 95 % intervals from a bootstrap of the "
-            f"{spec.clusters}."
-        ),
-        (
-            "Without partner: questions that were not asked, as no other question has media for "
-            "this condition, or as their image has no marks."
-        ),
-    ]
-    return table_of_runs(f"{spec.name}_conditions", _title(report), columns, rows, notes)
+    ),
+    "last_quarter": Shortcut(
+        label="last quarter",
+        missing="all frames before the last quarter",
+    ),
+    "without_boundary": Shortcut(
+        label="without the last quarter",
+        missing="the frames next to the cut, which may hint at the outcome",
+    ),
+    "with_history": Shortcut(
+        label="more history",
+        missing="nothing; the 10 seconds before the step are shown as well",
+    ),
+    "views_swapped": Shortcut(
+        label="views swapped",
+        missing="the activity's own views; those of another activity are shown",
+    ),
+    "leakage": Shortcut(
+        label="frames after the cut",
+        missing="nothing; up to 2 seconds after the cut are shown as well",
+    ),
+}
+"""The conditions by name, in the order of tables and figures."""
 
 
-def _difference_from_own(
-    report: BenchmarkReport[Any], task: ScoredTask, own_task: ScoredTask | None
-) -> Difference | None:
-    """Compare a condition with the same run's own task; None if they are not comparable."""
-    if own_task is None or task is own_task or task.ranking_flaw or own_task.ranking_flaw:
-        return None
-    return report.difference(task, own_task)
-
-
-def condition_figure(report: BenchmarkReport[Any], chance: float | None = None) -> Figure | None:
-    """Draw the scores by condition; None if no run has a shortcut condition.
+def apply_condition(frames: Sequence[Frame], shortcut: str | None, seed: str) -> list[Frame]:
+    """Return the frames that a condition shows.
 
     Args:
-        report: The benchmark's report.
-        chance: Score of random answers, marked by a line.
+        frames: The frames of the whole question, in order, at least one.
+        shortcut: Name in `SHORTCUTS`. Conditions that do not select or order frames change nothing.
+        seed: The question's id, which determines the order of shuffled frames. It never is the
+            original one if there are at least two different frames.
+
+    >>> apply_condition([1, 2, 3], "frozen", "7"), apply_condition([1, 2, 3], "reversed", "7")
+    ([3, 3, 3], [3, 2, 1])
+    >>> apply_condition([1, 2, 3], "last_frame", "7")
+    [3]
     """
-    spec = report.SPEC
-    by_condition = _tasks_by_condition(report)
-    if not by_condition.series:
-        return None
-    asked: dict[str | None, Shortcut] = {}
-    for name, condition in by_condition.conditions.items():
-        if any(name in tasks for tasks in by_condition.series):
-            asked[name] = condition
-    labels = [condition.label for condition in asked.values()]
-    means: dict[str, list[Mean]] = {}
-    for tasks in by_condition.series:
-        first = next(iter(tasks.values()))
-        means[first.name] = [tasks[name].main if name in tasks else Mean() for name in asked]
-    unit = f"{spec.metric}, %" if spec.scale == 100 else spec.metric
-    looks = {name: {"linestyle": "none"} for name in means}
-    caption = (
-        "Scores of each run by condition, with 95 % intervals from a bootstrap of the "
-        f'{spec.clusters}. Each run has its own marker. "As asked" is the benchmark\'s own task. '
-        "The table of the same name states what each condition lacks."
+    whole = list(frames)
+    match shortcut:
+        case "last_frame":
+            return whole[-1:]
+        case "first_frame":
+            return whole[:1]
+        case "frozen":
+            return whole[-1:] * len(whole)
+        case "reversed":
+            return whole[::-1]
+        case "shuffled":
+            return _shuffled(whole, seed)
+    return whole
+
+
+def _shuffled(frames: list[Frame], seed: str) -> list[Frame]:
+    """Return the frames in another order than the original one, unless all are equal."""
+    if all(frame == frames[0] for frame in frames):
+        return frames
+    generator = random.Random(seed)
+    shuffled = frames[:]
+    while shuffled == frames:
+        generator.shuffle(shuffled)
+    return shuffled
+
+
+def with_swapped_media(
+    rows: "Dataset",
+    columns: Sequence[str],
+    *,
+    group_of: Callable[[Row], Hashable],
+    unlike_of: Callable[[Row], Sequence[Hashable]],
+    near_of: Callable[[Row], Hashable] = lambda _: None,
+    id_of: Callable[[Row], Hashable] = lambda row: row["sample_id"],
+) -> "Dataset":
+    """Give each question a partner, whose media are shown instead of its own.
+
+    A partner depends on the question's id and the set of questions, not on their order.
+
+    Args:
+        rows: The prepared questions.
+        columns: The columns that the functions read and that ``partner`` contains. Other columns
+            are not read.
+        group_of: Returns a value that partners share.
+        unlike_of: Returns values that all differ between partners, such as the video, or at least
+            the id.
+        near_of: Returns a value that partners share if possible.
+        id_of: Returns the id, unique among the questions.
+
+    Returns:
+        The questions that have a partner, in order, with the columns ``partner`` and
+        ``without_partner``, the number of skipped questions.
+
+    Raises:
+        LmmsEgoplanError: No question has a partner.
+
+    >>> from datasets import Dataset
+    >>> goals = ["tea", "tea", "salad"]
+    >>> rows = Dataset.from_list([{"sample_id": i, "goal": goal} for i, goal in enumerate(goals)])
+    >>> asked = with_swapped_media(
+    ...     rows,
+    ...     ["sample_id", "goal"],
+    ...     group_of=lambda row: row["goal"],
+    ...     unlike_of=lambda row: [row["sample_id"]],
+    ... )
+    >>> [(row["sample_id"], row["partner"]["sample_id"], row["without_partner"]) for row in asked]
+    [(0, 1, 1), (1, 0, 1)]
+    """
+    from datasets import Dataset, Features, Value, concatenate_datasets
+
+    questions = [
+        _Question(
+            row=row,
+            id=str(id_of(row)),
+            unlike=unlike_of(row),
+            group=group_of(row),
+            near=near_of(row),
+        )
+        for row in rows.select_columns(list(columns)).to_list()
+    ]
+    partners = _find_partners(questions)
+    asked = [index for index, partner in enumerate(partners) if partner]
+    if not asked:
+        raise LmmsEgoplanError(
+            f"none of the {len(questions)} questions has a partner; omit this task, or prepare more"
+        )
+    without_partner = len(questions) - len(asked)
+    added = [{"partner": partner, "without_partner": without_partner} for partner in partners]
+    features = Features(
+        {
+            "partner": {name: rows.features[name] for name in columns},
+            "without_partner": Value("int64"),
+        }
     )
-    return Figure(
-        f"{spec.name}_conditions",
-        _title(report),
-        caption,
-        partial(draw_lines, labels, means, unit, "", spec.top / 2, looks, chance),
-        spoken(labels, means, spec.decimals),
-    )
+    extended = concatenate_datasets([rows, Dataset.from_list(added, features)], axis=1)
+    return extended.select(asked)
 
 
-def _title(report: BenchmarkReport[Any]) -> str:
-    return f"{report.SPEC.metric.capitalize()} by condition"
+@dataclass(frozen=True)
+class _Question:
+    """A question that gets a partner; see `with_swapped_media`."""
+
+    row: Row
+    id: str
+    unlike: Sequence[Hashable]
+    group: Hashable
+    near: Hashable
 
 
-def _tasks_by_condition(report: BenchmarkReport[Any]) -> _ByCondition:
-    """Group the tasks of a report by run, own task and condition."""
-    tasks = [*report.own_tasks, *report.shortcuts]
-    conditions: dict[str | None, Shortcut] = {None: Shortcut("as asked", "nothing")}
-    conditions.update(SHORTCUTS.items())
-    unknown = {str(task.shortcut) for task in tasks if task.shortcut not in conditions}
-    for name in sorted(unknown):
-        conditions[name] = Shortcut(name, "unknown to this version")
-    order = [*conditions]
-    series: dict[tuple[str, str], dict[str | None, ScoredTask]] = {}
-    for task in sorted(tasks, key=lambda task: order.index(task.shortcut)):
-        own_task = task.task.replace(f"_{task.shortcut}", "").removesuffix(_GROUP_END)
-        series.setdefault((task.run.name, own_task), {})[task.shortcut] = task
-    return _ByCondition(conditions, [tasks for tasks in series.values() if any(tasks)])
+def _find_partners(questions: Sequence[_Question]) -> list[Row | None]:
+    """Return the row of each question's partner; None for a question without a partner."""
+    groups: dict[Hashable, list[_Question]] = defaultdict(list)
+    near_groups: dict[Hashable, list[_Question]] = defaultdict(list)
+    for question in sorted(questions, key=lambda question: question.id):
+        groups[question.group].append(question)
+        near_groups[question.group, question.near].append(question)
+    partners = []
+    for question in questions:
+        partner = _partner_in(near_groups[question.group, question.near], question)
+        if partner is None:
+            partner = _partner_in(groups[question.group], question)
+        partners.append(partner)
+    return partners
+
+
+def _partner_in(pool: Sequence[_Question], question: _Question) -> Row | None:
+    """Return the first possible partner in a pool, from a random position on; None without any."""
+    start = random.Random(question.id).randrange(len(pool))
+    for candidate in (*pool[start:], *pool[:start]):
+        pairs = zip(question.unlike, candidate.unlike, strict=False)
+        if all(own != other for own, other in pairs):
+            return candidate.row
+    return None

@@ -98,7 +98,7 @@ def planned_widths(count: int) -> "np.ndarray":
     """Return the width to expect of the interval from each number of questions, from one on.
 
     Widths are in points of 100. Assumes that half of the answers are right. The widths do not
-    increase. See `report.statistics.wilson_interval`.
+    increase. See `stats.intervals.wilson_interval`.
 
     Args:
         count: Number of all questions.

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from lmms_egoplan.benchmarks.registry import BENCHMARKS, DEMO_SETS
+from lmms_egoplan.benchmarks.base import BENCHMARKS, DEMO_SETS
 from lmms_egoplan.harnesses.requirements import require
 from lmms_egoplan.report.runs import read_scores
 from lmms_egoplan.report.summary import print_runs

@@ -13,16 +13,15 @@ import typer
 from rich.console import Console
 from tqdm import tqdm
 
-from lmms_egoplan.benchmarks.registry import BENCHMARKS, model_card_scores
+from lmms_egoplan.benchmarks.base import BENCHMARKS, model_card_scores
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.launch.state import read_state, show_progress
 from lmms_egoplan.progress import progress_bar
-from lmms_egoplan.report.benchmark import read_reports
+from lmms_egoplan.report.benchmarks import read_reports
 from lmms_egoplan.report.document import Section
-from lmms_egoplan.report.equivalence import MARGIN
 from lmms_egoplan.report.page import SOME, Pictures, build_report
 from lmms_egoplan.report.run import Run
-from lmms_egoplan.report.runs import read_scores, with_samples
+from lmms_egoplan.report.runs import read_run, read_scores, with_samples
 from lmms_egoplan.report.scores import check
 from lmms_egoplan.report.summary import (
     Reports,
@@ -35,7 +34,8 @@ from lmms_egoplan.report.summary import (
     short_table,
 )
 from lmms_egoplan.report.tables import clean, csv_of, latex_of, markdown_of
-from lmms_egoplan.report.two_runs import compare_settings, compare_tasks, read_run
+from lmms_egoplan.report.two_runs import compare_settings, compare_tasks
+from lmms_egoplan.stats.equivalence import MARGIN
 from lmms_egoplan.text import join_list
 
 Form = Literal["text", "md", "latex", "csv"]

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from lmms_egoplan.demo import DATA, DemoSet
+from lmms_egoplan.benchmarks.base import DemoSet
+from lmms_egoplan.demo import DATA
 from lmms_egoplan.demo.checkpoint import write_checkpoint, write_encoder
 from lmms_egoplan.demo.folder import LOG, OWN_COMMAND, RESULTS, DemoFolder
 from lmms_egoplan.demo.sets import copy_set

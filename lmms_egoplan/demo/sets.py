@@ -6,7 +6,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from lmms_egoplan.demo import DATA, DemoSet
+from lmms_egoplan.benchmarks.base import DemoSet
+from lmms_egoplan.demo import DATA
 from lmms_egoplan.media.frames import count_video_frames, frame_path, read_video_frames
 
 

@@ -21,7 +21,7 @@ from PIL import Image
 from transformers import BatchFeature
 from transformers.video_utils import make_batched_metadata, make_batched_videos
 
-from lmms_egoplan.benchmarks.registry import stated_pixels
+from lmms_egoplan.benchmarks.base import stated_pixels
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.settings import PRESET
 

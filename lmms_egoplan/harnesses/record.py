@@ -17,11 +17,12 @@ from typing import Any
 
 import torch.distributed as dist
 
-from lmms_egoplan.benchmarks.registry import stated_pixels
+from lmms_egoplan.benchmarks.base import stated_pixels
 from lmms_egoplan.benchmarks.subset import SUBSET, designs_of
 from lmms_egoplan.harnesses.pixels import NOT_KNOWN, is_as_stated
+from lmms_egoplan.jsonl import member
 from lmms_egoplan.judging.judgement import version_under
-from lmms_egoplan.report.run import NO_TEMPLATE, NOT_APPLIED, member
+from lmms_egoplan.ranking.chat_templates import NO_TEMPLATE, NOT_APPLIED
 
 # The known counts of each question of this process, or functions that return them, by task and
 # document.

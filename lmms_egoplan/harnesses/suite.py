@@ -11,7 +11,7 @@ from typing import Any
 
 from loguru import logger
 
-from lmms_egoplan.benchmarks.registry import BENCHMARKS, Benchmark
+from lmms_egoplan.benchmarks.base import BENCHMARKS, Benchmark
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.processes import is_first_process
 

@@ -16,8 +16,7 @@ from jinja2.ext import Extension
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import read_json, read_text
-from lmms_egoplan.report.run import member
+from lmms_egoplan.jsonl import member, read_json, read_text
 
 NONE = "none"
 """Value of the argument ``chat_template`` that lets a model be asked in plain text."""

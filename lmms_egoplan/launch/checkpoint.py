@@ -13,9 +13,8 @@ from safetensors import SafetensorError, safe_open
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.backends import literal
 from lmms_egoplan.harnesses.template_files import stored_template
-from lmms_egoplan.jsonl import read_json
+from lmms_egoplan.jsonl import member, read_json
 from lmms_egoplan.ranking.chat_templates import may_lack_template, template_problem
-from lmms_egoplan.report.run import member
 
 _WEIGHTS = (".safetensors", ".bin")
 _PROCESSORS = ("processor_config.json", "preprocessor_config.json")

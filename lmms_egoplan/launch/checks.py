@@ -17,7 +17,7 @@ from urllib.request import urlopen
 
 import psutil
 
-from lmms_egoplan.benchmarks.registry import Judge
+from lmms_egoplan.benchmarks.base import Judge
 from lmms_egoplan.benchmarks.subset import designs_of
 from lmms_egoplan.encoder import DEFAULT_ENCODER, check_files, encoder_name
 from lmms_egoplan.errors import LmmsEgoplanError

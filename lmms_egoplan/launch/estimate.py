@@ -21,7 +21,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from lmms_egoplan.benchmarks.registry import Judge
+from lmms_egoplan.benchmarks.base import Judge
 from lmms_egoplan.benchmarks.subset import mark
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, set_loaded_model
 from lmms_egoplan.harnesses.template_files import NONE
@@ -35,7 +35,8 @@ from lmms_egoplan.launch.tasks import Task
 from lmms_egoplan.media.messages import MediaLoader
 from lmms_egoplan.paths import LM_EVAL_TASKS
 from lmms_egoplan.ranking.chat_templates import uses_template
-from lmms_egoplan.report.run import TaskRun, read_task_file
+from lmms_egoplan.report.run import TaskRun
+from lmms_egoplan.task_files import read_task_file
 
 # Questions of each task that are encoded to measure images and tokens: evenly spaced, the first and
 # the last included.

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from loguru import logger
 
-from lmms_egoplan.benchmarks.registry import BENCHMARKS, Benchmark, Judge
+from lmms_egoplan.benchmarks.base import BENCHMARKS, Benchmark, Judge
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import TASK_FOLDERS
-from lmms_egoplan.report.run import read_task_file
+from lmms_egoplan.task_files import read_task_file
 
 
 @dataclass(frozen=True)

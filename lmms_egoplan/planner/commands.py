@@ -266,8 +266,8 @@ class _Guide:
         ask: float | None,
         calibration: Path | None,
     ) -> None:
-        from lmms_egoplan.benchmarks.egoplan.report.calibration import read_threshold
         from lmms_egoplan.planner.proposals import Proposer, load_model
+        from lmms_egoplan.report.egoplan.calibration import read_threshold
 
         self._facts = {"model": model if peft is None else f"{model} with {peft}", "method": method}
         gap = -1.0

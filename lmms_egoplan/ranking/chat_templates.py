@@ -9,6 +9,14 @@ from typing import Any
 Message = dict[str, Any]
 Render = Callable[[Sequence[Message]], str]
 
+NO_TEMPLATE = "none"
+NOT_APPLIED = "not applied"
+"""Marks of a run without a chat template, as ``chat_template`` in the metadata of its tasks.
+
+NO_TEMPLATE: the model has no chat template. Its family never had one, or it is a base model.
+NOT_APPLIED: the model or its family has one.
+"""
+
 WITHOUT_TEMPLATE = frozenset(
     {
         "blip",

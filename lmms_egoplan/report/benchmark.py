@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from itertools import combinations
 from pathlib import Path
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from PIL import Image
 
@@ -17,8 +17,6 @@ from lmms_egoplan.judging.judgement import DEMO as DEMO_JUDGE
 from lmms_egoplan.report import document
 from lmms_egoplan.report.comparability import unequal
 from lmms_egoplan.report.comparisons import (
-    ComparableRuns,
-    comparable_parts,
     compared,
     finding,
     ranked,
@@ -28,9 +26,10 @@ from lmms_egoplan.report.overlap import DEGREES, read_audits
 from lmms_egoplan.report.panels import tables_of
 from lmms_egoplan.report.published import load_table, reference_of
 from lmms_egoplan.report.run import Run, changed_settings
-from lmms_egoplan.report.scores import NONE, Answer, Key, Mean, ScoredTask, mean_of
-from lmms_egoplan.report.statistics import why_no_interval
+from lmms_egoplan.report.scores import NONE, Answer, Key, ScoredTask, mean_of
 from lmms_egoplan.report.tables import Table, side_by_side
+from lmms_egoplan.stats.intervals import why_no_interval
+from lmms_egoplan.stats.means import Mean
 from lmms_egoplan.text import join_list
 
 if TYPE_CHECKING:
@@ -246,17 +245,6 @@ class BenchmarkReport(ABC, Generic[Task]):
         for subset, metric in self.SPEC.subsets.items():
             means[subset] = Mean(task.percent(metric)) if metric else task.main
         return means
-
-    @classmethod
-    def judged_samples(cls, path: Path) -> Iterable[Judged]:
-        """Read a file of judged answers, in order, and score them like a harness's task.
-
-        Only the benchmarks that register a `FileKind` of judged answers have such files.
-
-        Raises:
-            LmmsEgoplanError: a line is not a judged answer, or its question is not prepared.
-        """
-        raise NotImplementedError
 
     @classmethod
     def inputs_table(cls, _inputs: Inputs) -> Table | None:
@@ -762,31 +750,3 @@ def _images(rows: "Dataset", index: int) -> list[Image.Image]:
     """Read the images of a row whose only column has one image or a list of them."""
     (images,) = rows[index].values()
     return [image.convert("RGB") for image in (images if isinstance(images, list) else [images])]
-
-
-class ReportedBenchmark(Protocol):
-    """A benchmark of the registry."""
-
-    @property
-    def name(self) -> str:
-        """The benchmark's name: prefix of its tasks' names, and key of its section."""
-
-    @property
-    def title(self) -> str:
-        """The benchmark's name in messages."""
-
-    def load_report(self) -> type[BenchmarkReport]:
-        """Load the benchmark's part of reports."""
-
-
-def read_reports(
-    runs: Sequence[Run], benchmarks: Iterable[ReportedBenchmark], inputs: Inputs = NO_INPUTS
-) -> Iterator[tuple[ComparableRuns, BenchmarkReport[Any]]]:
-    """Make each benchmark's reports, one per part of comparable runs (`comparable_parts`).
-
-    Raises:
-        LmmsEgoplanError: see `BenchmarkReport`.
-    """
-    for benchmark in benchmarks:
-        for part in comparable_parts(benchmark.name, runs):
-            yield part, benchmark.load_report()(part.runs, inputs)

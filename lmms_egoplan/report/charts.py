@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from lmms_egoplan.report.document import Figure
-from lmms_egoplan.report.scores import Mean
 from lmms_egoplan.report.tables import clean, show
+from lmms_egoplan.stats.means import Mean
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

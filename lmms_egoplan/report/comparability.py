@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lmms_egoplan.report.run import member
+from lmms_egoplan.jsonl import member
 from lmms_egoplan.report.scores import Answer, Key, ScoredTask
-from lmms_egoplan.report.tables import counted
-from lmms_egoplan.text import join_list
+from lmms_egoplan.text import counted, join_list
 
 NOT_COMPARABLE = "not comparable"
 """Verdict on runs that are not comparable."""

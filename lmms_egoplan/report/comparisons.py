@@ -12,11 +12,9 @@ from itertools import chain, combinations
 from typing import Any, TypeVar
 
 from lmms_egoplan.judging.judgement import base_version
-from lmms_egoplan.report import statistics
 from lmms_egoplan.report.comparability import NOT_COMPARABLE, unequal
 from lmms_egoplan.report.document import Difference, Figure, Headline, Item, Reference, Section
-from lmms_egoplan.report.equivalence import ERROR_RATE, MARGIN, POWER, Evidence, decide, weigh
-from lmms_egoplan.report.run import Run, age, base_task, package_versions
+from lmms_egoplan.report.run import Run, age
 from lmms_egoplan.report.scores import Key, ScoredTask
 from lmms_egoplan.report.tables import (
     Column,
@@ -26,6 +24,9 @@ from lmms_egoplan.report.tables import (
     show,
     table_of_runs,
 )
+from lmms_egoplan.stats import intervals
+from lmms_egoplan.stats.equivalence import ERROR_RATE, MARGIN, POWER, Evidence, decide, weigh
+from lmms_egoplan.task_files import base_task, package_versions
 from lmms_egoplan.text import join_list
 
 _Versions = Mapping[str, str | None]
@@ -318,7 +319,7 @@ def compared(
     pairs.sort(key=lambda pair: -abs(pair[2].comparison.difference))
     comparable = [evidence for *_, evidence, apart in pairs if not apart]
     comparisons = [evidence.comparison for evidence in comparable]
-    corrected = iter(statistics.holm([comparison.p_value for comparison in comparisons]))
+    corrected = iter(intervals.holm([comparison.p_value for comparison in comparisons]))
     verdicts = iter(decide(comparable))
     rows: list[dict[str, Value]] = []
     for first, second, evidence, apart in pairs:
@@ -364,7 +365,7 @@ def _apart(first: ScoredTask, second: ScoredTask, *, of_tasks: bool) -> list[str
     return list(dict.fromkeys(part.name for part in unequal(first, second)))
 
 
-def scaled(comparison: statistics.Comparison, factor: float) -> dict[str, float | None]:
+def scaled(comparison: intervals.Comparison, factor: float) -> dict[str, float | None]:
     """Return difference and ends of the interval, multiplied by a factor, by column."""
     numbers = {"difference": comparison.difference, "low": comparison.low, "high": comparison.high}
     return {name: None if number is None else factor * number for name, number in numbers.items()}
@@ -395,19 +396,19 @@ def _scores_of(task: ScoredTask, measure: str, clusters: dict[str, str]) -> dict
     return scores
 
 
-def _notes(comparisons: Sequence[statistics.Comparison], unit: str) -> Iterator[str]:
+def _notes(comparisons: Sequence[intervals.Comparison], unit: str) -> Iterator[str]:
     """Explain the numbers of comparisons and their limits."""
     yield (
         "Difference: first minus second, mean over the questions for which both runs have scores."
     )
     yield (
         "Low to high: 95 % interval of the difference, percentiles of "
-        f"{statistics.RESAMPLES:,} bootstrap resamples of the {unit}."
+        f"{intervals.RESAMPLES:,} bootstrap resamples of the {unit}."
     )
     if not comparisons:
         return
     if any(comparison.low is None for comparison in comparisons):
-        yield f"No interval for fewer than {statistics.FEWEST_CLUSTERS} {unit}."
+        yield f"No interval for fewer than {intervals.FEWEST_CLUSTERS} {unit}."
     counts = [comparison.clusters for comparison in comparisons if comparison.low is not None]
     if counts and min(counts) < FEW_CLUSTERS:
         yield f"Intervals over few {unit} (here as few as {min(counts)}) are too narrow."
@@ -420,8 +421,8 @@ def _notes(comparisons: Sequence[statistics.Comparison], unit: str) -> Iterator[
     if "permutation" in tests:
         yield (
             f"permutation: two-sided test on the sums of differences of the {unit}. It flips the "
-            f"signs of the sums in all possible ways if at most {statistics.EXACT_UP_TO} sums are "
-            f"not 0, otherwise in {statistics.PERMUTATIONS:,} random ways."
+            f"signs of the sums in all possible ways if at most {intervals.EXACT_UP_TO} sums are "
+            f"not 0, otherwise in {intervals.PERMUTATIONS:,} random ways."
         )
     count = len(comparisons)
     noun = "comparison" if count == 1 else "comparisons"

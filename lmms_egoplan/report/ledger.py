@@ -18,10 +18,11 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.judgement import base_version
 from lmms_egoplan.paths import module_rows, module_yaml
 from lmms_egoplan.report.published import load_table
-from lmms_egoplan.report.run import package_versions
-from lmms_egoplan.report.scores import Mean, ScoredTask
-from lmms_egoplan.report.tables import Column, Row, Table, counted
-from lmms_egoplan.text import join_list
+from lmms_egoplan.report.scores import ScoredTask
+from lmms_egoplan.report.tables import Column, Row, Table
+from lmms_egoplan.stats.means import Mean
+from lmms_egoplan.task_files import package_versions
+from lmms_egoplan.text import counted, join_list
 from lmms_egoplan.validation import quoted
 
 LEDGER = Path(__file__).with_suffix(".csv")

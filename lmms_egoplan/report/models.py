@@ -15,8 +15,8 @@ from huggingface_hub import try_to_load_from_cache
 from safetensors import SafetensorError, safe_open
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import read_json
-from lmms_egoplan.report.run import Run, member
+from lmms_egoplan.jsonl import member, read_json
+from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.tables import Value
 from lmms_egoplan.validation import read_as
 

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import read_json
-from lmms_egoplan.report.run import member
+from lmms_egoplan.jsonl import member, read_json
 from lmms_egoplan.report.scores import ScoredTask
 from lmms_egoplan.validation import Checked, read_as
 

@@ -25,10 +25,12 @@ from PIL import Image, UnidentifiedImageError
 from PIL.ImageFile import ImageFile
 
 from lmms_egoplan import __version__
+from lmms_egoplan.benchmarks.base import Benchmark
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.media.sampling import evenly_spaced
 from lmms_egoplan.outputs import delete
-from lmms_egoplan.report.benchmark import Inputs, ReportedBenchmark, read_reports
+from lmms_egoplan.report.benchmark import Inputs
+from lmms_egoplan.report.benchmarks import read_reports, report_class
 from lmms_egoplan.report.charts import svg_of
 from lmms_egoplan.report.document import (
     DEMO_NOTE,
@@ -46,7 +48,8 @@ from lmms_egoplan.report.runs import Runs, has_repeats, holds_lines, read_runs
 from lmms_egoplan.report.samples import labelled_folders
 from lmms_egoplan.report.scores import check
 from lmms_egoplan.report.summary import Card, cards, demo_runs, rank_text, summary_table
-from lmms_egoplan.report.tables import Table, clean, counted, known, percent, show
+from lmms_egoplan.report.tables import Table, clean, known, percent, show
+from lmms_egoplan.text import counted
 
 Pictures = Literal["all", "some", "none"]
 """The questions to draw pictures of, see `write_gallery`."""
@@ -94,7 +97,7 @@ def build_report(
     folders: Sequence[Path],
     out: Path,
     names: Mapping[Path, str],
-    benchmarks: Sequence[ReportedBenchmark],
+    benchmarks: Sequence[Benchmark],
     progress: Callable[[str, int, int], None],
     similarity: str | None = None,
     pictures: Pictures = "some",
@@ -164,7 +167,7 @@ def build_report(
 
 
 def _benchmark_sections(
-    benchmark: ReportedBenchmark, runs: Sequence[Run], inputs: Inputs
+    benchmark: Benchmark, runs: Sequence[Run], inputs: Inputs
 ) -> tuple[list[Section], list[Item], list[str], bool]:
     """Return a benchmark's sections and questions, its skipped inputs, and true if it has runs."""
     sections: list[Section] = []
@@ -176,7 +179,7 @@ def _benchmark_sections(
         if section is not None:
             sections.append(part.section(section))
             items += part.items(report.items())
-    report_of = benchmark.load_report()
+    report_of = report_class(benchmark.name)
     label_folders = [path for path, name in inputs.labelled.items() if name == benchmark.name]
     if label_folders and not sections:
         section = report_of((), inputs).section()

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from krippendorff import alpha
 
-from lmms_egoplan.judging.agreement import MIN_ITEMS
 from lmms_egoplan.judging.panel import combine
-from lmms_egoplan.report.scores import Answer, Key, Mean, ScoredTask
+from lmms_egoplan.report.scores import Answer, Key, ScoredTask
 from lmms_egoplan.report.tables import Column, Table, interval_columns, table_of_runs
+from lmms_egoplan.stats.agreement import MIN_ITEMS
+from lmms_egoplan.stats.means import Mean
 
 Part = tuple[Key, str]
 """A text that judges rate: the key of the answer, and the text's name in `Answer.texts`."""

@@ -18,7 +18,7 @@ from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.report.document import Reference
 from lmms_egoplan.report.tables import WOULD_RANK, Column, Row, Table, Value, known
 
-_BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+_FOLDER = Path(__file__).parent
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
 Cell = str | float | None
@@ -92,7 +92,7 @@ def load_table(benchmark: str, name: str) -> PublishedTable:
     Raises:
         ValueError: The table does not exist.
     """
-    folder = _BENCHMARKS / benchmark / "published"
+    folder = _FOLDER / benchmark / "published"
     described = json.loads((folder / "tables.json").read_text(encoding="utf-8"))
     if name not in described:
         raise ValueError(

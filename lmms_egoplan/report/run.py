@@ -10,10 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from lmms_egoplan.jsonl import member
 from lmms_egoplan.judging.judgement import base_version
-from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
+from lmms_egoplan.paths import LM_EVAL_TASKS
+from lmms_egoplan.task_files import base_task, package_benchmarks, read_task_file, version_text
 
 CHECKPOINT = r"(?:checkpoint|ckpt|step|epoch|iter)[-_]?\d+"
 """Regular expression for a checkpoint's number in the name of a model or folder.
@@ -21,19 +21,9 @@ CHECKPOINT = r"(?:checkpoint|ckpt|step|epoch|iter)[-_]?\d+"
 Use it with IGNORECASE.
 """
 
-NO_TEMPLATE = "none"
-NOT_APPLIED = "not applied"
-"""Marks of a run without a chat template, as ``chat_template`` in the metadata of its tasks.
-
-NO_TEMPLATE: the model has no chat template. Its family never had one, or it is a base model.
-NOT_APPLIED: the model or its family has one.
-"""
-
 # A checkpoint's number at the end of a name or of a folder's name.
 _CHECKPOINT = re.compile(rf"[-_/.]?{CHECKPOINT}(?=$|[/_-])", re.IGNORECASE)
 _SHARED = LM_EVAL_TASKS.parent / "shared"
-# The harnesses write these versions for a task without one.
-_NONE = ("", "Yaml", "N/A")
 _HIDDEN = "[hidden]"
 _SECRET = (
     r"[\w-]*(?:(?:api|access|private|subscription|account)[-_]?key|secret\w*|passw\w*"
@@ -234,13 +224,6 @@ def scorings() -> tuple[Scoring, ...]:
     return tuple(scorings_in_order)
 
 
-class _Loader(yaml.SafeLoader):
-    """A YAML loader that reads a function as its dotted name."""
-
-
-_Loader.add_constructor("!function", lambda _, node: node.value)
-
-
 def logged_version(results: Any, task: str) -> str | None:
     """Return the version of a task from the content of a results file; None if unknown.
 
@@ -252,22 +235,6 @@ def logged_version(results: Any, task: str) -> str | None:
         member(results, "configs", task, "metadata", "version"),
     )
     return " or ".join(dict.fromkeys(filter(None, map(version_text, versions)))) or None
-
-
-def version_text(version: Any) -> str:
-    """Format a version, so 1 and 1.0 are equal; "" for values that are not versions."""
-    text = (
-        str(version).strip()
-        if isinstance(version, int | float | str) and not isinstance(version, bool)
-        else ""
-    )
-    if text in _NONE:
-        return ""
-    try:
-        number = float(text)
-    except ValueError:
-        return text
-    return str(number) if math.isfinite(number) else ""
 
 
 def age(version: str | None) -> tuple[bool, list[int], bool, str]:
@@ -282,63 +249,6 @@ def age(version: str | None) -> tuple[bool, list[int], bool, str]:
         base == version,
         version or "",
     )
-
-
-def package_versions() -> dict[str, str]:
-    """Return the version of each task and group in this package, by name."""
-    return {
-        name: version_text(metadata["version"]) for name, metadata in _package_metadata().items()
-    }
-
-
-def package_benchmarks() -> dict[str, str]:
-    """Return the benchmark of each task with scores in this package, by name."""
-    return {
-        name: metadata["benchmark"]
-        for name, metadata in _package_metadata().items()
-        if "benchmark" in metadata
-    }
-
-
-def base_task(task: str) -> str | None:
-    """Return the package's task or group that a task's name begins with.
-
-    The longest name counts; None if there is none.
-    """
-    return max(
-        (name for name in _package_metadata() if task.startswith(name)), key=len, default=None
-    )
-
-
-@cache
-def _package_metadata() -> dict[str, dict[str, Any]]:
-    """Return the metadata of each task and group in this package, by name."""
-    tasks = [
-        read_task_file(path)
-        for path in (*LMMS_EVAL_TASKS.glob("*/*.yaml"), *LM_EVAL_TASKS.glob("*/*.yaml"))
-    ]
-    named = {
-        task["task"] if isinstance(task.get("task"), str) else task.get("group"): task
-        for task in tasks
-    }
-    return {name: task["metadata"] for name, task in named.items() if name}
-
-
-@cache
-def read_task_file(path: Path) -> dict[str, Any]:
-    """Read a task's YAML file with its includes. Functions are read as dotted names."""
-    content = yaml.load(path.read_text(encoding="utf-8"), _Loader)
-    included = content.pop("include", [])
-    for name in [included] if isinstance(included, str) else included:
-        content = read_task_file(path.parent / name) | content
-    return content
-
-
-def member(value: Any, *names: str) -> Any:
-    """Return a member of nested objects, by path; None if it is missing."""
-    for name in names:
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value
 
 
 def without_secrets(text: str) -> str:

@@ -13,17 +13,16 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from lmms_egoplan.benchmarks.base import Benchmark
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.file_kinds import kind_of
-from lmms_egoplan.jsonl import decode, parse_record, read_lines
+from lmms_egoplan.jsonl import decode, member, parse_record, read_lines
 from lmms_egoplan.outputs import MANIFEST
-from lmms_egoplan.report.benchmark import ReportedBenchmark
+from lmms_egoplan.report.judged import judged_samples
 from lmms_egoplan.report.run import (
     Run,
     TaskRun,
-    base_task,
     logged_version,
-    member,
     provenance_of,
     scoring_of,
     scorings,
@@ -37,9 +36,11 @@ from lmms_egoplan.report.samples import (
     short_name,
     start_time,
 )
-from lmms_egoplan.report.scores import recompute
+from lmms_egoplan.report.scores import check, recompute
 from lmms_egoplan.report.tables import clean
 from lmms_egoplan.storage import DataMissingError
+from lmms_egoplan.task_files import base_task
+from lmms_egoplan.text import join_list
 from lmms_egoplan.validation import listing, quoted, read_as
 
 # Large fields of a sample that no table uses: prompts, raw responses, hashes, and lists that all
@@ -61,6 +62,7 @@ _STDERR = re.compile(r".+_stderr(_\w+)?")
 # Files that lmms-eval writes to the folder of --use_cache. Other caches have no .json or .jsonl
 # files.
 _CACHE = re.compile(r"(cache|rank_\d+)\.audit\.jsonl")
+_MOST_NAMES = 3
 _MOST_LINES = 10
 _NO_SAMPLES = "not a harness's samples; pass files of judged answers by their own path"
 
@@ -133,7 +135,7 @@ class _RunFiles:
 def read_runs(
     folders: Sequence[Path],
     names: Mapping[Path, str] = MappingProxyType({}),
-    benchmarks: Iterable[ReportedBenchmark] = (),
+    benchmarks: Iterable[Benchmark] = (),
 ) -> Runs:
     """Read all runs of this project's tasks at or below some paths, with their samples.
 
@@ -160,7 +162,32 @@ def read_runs(
     return files.named(runs, skipped, names, f"no run of the project's tasks; {HOW_TO_LOG}")
 
 
-def read_scores(folders: Sequence[Path], benchmarks: Iterable[ReportedBenchmark] = ()) -> Runs:
+def read_run(path: Path, name: str, benchmarks: Iterable[Benchmark]) -> tuple[Run, tuple[str, ...]]:
+    """Read the single run at or below a path. Return it with the lines of `Runs.skipped`.
+
+    Args:
+        path: see `read_runs`.
+        name: name for the run.
+        benchmarks: see `read_runs`.
+
+    Raises:
+        LmmsEgoplanError: there is no run or several, or the samples contradict the harness's own
+            scores.
+    """
+    read = read_runs([path], benchmarks=benchmarks)
+    if len(read.runs) > 1:
+        descriptions = [f"{run.folder} ({run.model}, {run.time})" for run in read.runs]
+        runs = join_list(descriptions, _MOST_NAMES)
+        raise LmmsEgoplanError(
+            f"{path}: expected one run; pass the folder or the results file of one of {runs}"
+        )
+    (run,) = read.runs
+    for task_run in run.tasks.values():
+        check(run, task_run)
+    return replace(run, name=name), read.skipped
+
+
+def read_scores(folders: Sequence[Path], benchmarks: Iterable[Benchmark] = ()) -> Runs:
     """Read runs of any tasks as `read_runs` does, but without samples. `with_samples` adds them.
 
     Raises:
@@ -194,7 +221,7 @@ def with_samples(run: Run) -> tuple[Run, list[str]]:
     return replace(run, tasks=tasks), unusable
 
 
-def _find(folders: Sequence[Path], benchmarks: Iterable[ReportedBenchmark]) -> _RunFiles:
+def _find(folders: Sequence[Path], benchmarks: Iterable[Benchmark]) -> _RunFiles:
     run_files = _RunFiles()
     results: dict[Path, dict[str, Any]] = {}
     logs: dict[Path, SampleFile] = {}
@@ -568,7 +595,7 @@ def has_repeats(path: Path) -> bool:
     return any('"repeats"' in line for _, line in read_lines(path)[:1])
 
 
-def read_judged(path: Path, benchmarks: Iterable[ReportedBenchmark]) -> Run:
+def read_judged(path: Path, benchmarks: Iterable[Benchmark]) -> Run:
     """Read a file of judged answers as a run.
 
     Score it with the functions that score a harness's answers.
@@ -593,14 +620,13 @@ def read_judged(path: Path, benchmarks: Iterable[ReportedBenchmark]) -> Run:
         raise LmmsEgoplanError(
             f"{path}: this looks like objects with {keys}, neither a run nor judged answers"
         )
-    report = next((item.load_report() for item in benchmarks if item.name == kind.judged), None)
-    if report is None:
+    if kind.judged not in {benchmark.name for benchmark in benchmarks}:
         raise LmmsEgoplanError(f"{path}: this looks like {kind.name.format(path=path)}")
     tasks: dict[str, TaskRun] = {}
     samples: dict[str, list[dict[str, Any]]] = {}
     origins: list[Origin | None] = []
     for (where, record), (task, config, sample) in zip(
-        records, report.judged_samples(path), strict=True
+        records, judged_samples(kind.judged, path), strict=True
     ):
         origin = read_as(Origin, where, record["run"]) if record.get("run") is not None else None
         origins.append(origin)
@@ -610,7 +636,7 @@ def read_judged(path: Path, benchmarks: Iterable[ReportedBenchmark]) -> Run:
         metadata = {
             **(of_run.get("metadata") or {}),
             **config.get("metadata", {}),
-            "benchmark": report.SPEC.name,
+            "benchmark": kind.judged,
         }
         config = {**of_run, **config, "metadata": metadata}
         tasks.setdefault(

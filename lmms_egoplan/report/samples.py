@@ -19,9 +19,9 @@ from loguru import logger
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
-from lmms_egoplan.jsonl import decode, parse_record, read_json, read_lines
+from lmms_egoplan.jsonl import decode, member, parse_record, read_json, read_lines
 from lmms_egoplan.outputs import check_own, delete
-from lmms_egoplan.report.run import CHECKPOINT, logged_version, member, without_secrets
+from lmms_egoplan.report.run import CHECKPOINT, logged_version, without_secrets
 from lmms_egoplan.validation import AnyText, Checked, read_as
 
 _LMMS_EVAL = re.compile(r"(?P<time>.+?)_samples_(?P<task>.+)\.jsonl")

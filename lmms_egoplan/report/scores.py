@@ -15,11 +15,15 @@ from pydantic import ValidationError
 
 from lmms_egoplan.coverage import BY_COUNTS, OFFICIAL, RENDERED_SCENES, is_official
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import member
 from lmms_egoplan.judging.judgement import DEMO
-from lmms_egoplan.report.run import NO_TEMPLATE, NOT_APPLIED, Run, TaskRun, member, package_versions
-from lmms_egoplan.report.statistics import bootstrap_interval, score_interval
+from lmms_egoplan.ranking.chat_templates import NO_TEMPLATE, NOT_APPLIED
+from lmms_egoplan.report.run import Run, TaskRun
 from lmms_egoplan.report.tables import percent, share
 from lmms_egoplan.serialization import TextRecord
+from lmms_egoplan.stats.intervals import bootstrap_interval, score_interval
+from lmms_egoplan.stats.means import Mean
+from lmms_egoplan.task_files import package_versions
 from lmms_egoplan.validation import listing, quoted, validate
 
 Key = tuple[Hashable, ...]
@@ -129,38 +133,6 @@ class Answer:
 
 Answers = Mapping[Key, Answer] | None
 """Answers by question; None without samples."""
-
-
-@dataclass(frozen=True)
-class Mean:
-    """The mean of a measure over the questions that have it. Unknown or missing values are None.
-
-    interval: 95 % interval of `score_interval`, or of `bootstrap_interval` for values without
-    bounds.
-    questions: number of questions.
-    clusters: number of the questions' clusters.
-    drawn: number of the questions in a compact run, where the interval counts each as a cluster;
-    None for other runs.
-    """
-
-    value: float | None = None
-    interval: tuple[float, float] | None = None
-    questions: int | None = None
-    clusters: int | None = None
-    drawn: int | None = None
-
-    @property
-    def ends(self) -> tuple[float | None, float | None]:
-        """The ends of the interval."""
-        return self.interval or (None, None)
-
-    def cells(self, value: str, prefix: str = "", scale: float = 1) -> dict[str, float | None]:
-        """Return value and ends of the interval, by the keys of their columns."""
-        numbers = (self.value, *self.ends)
-        names = (value, f"{prefix}low", f"{prefix}high")
-        return {
-            name: None if x is None else scale * x for name, x in zip(names, numbers, strict=True)
-        }
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,11 @@ from rich.table import Column as RichColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from lmms_egoplan.benchmarks.base import Benchmark
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report import tables
-from lmms_egoplan.report.benchmark import BenchmarkReport, ReportedBenchmark, read_reports
+from lmms_egoplan.report.benchmark import BenchmarkReport
+from lmms_egoplan.report.benchmarks import read_reports
 from lmms_egoplan.report.comparisons import ComparableRuns
 from lmms_egoplan.report.document import DEMO_NOTE, Headline, Section
 from lmms_egoplan.report.run import Run
@@ -347,9 +349,7 @@ def rank_text(line: Headline) -> str:
     return f"{first if first == last else f'{first} to {last}'} of {line.ranked}"
 
 
-def print_runs(
-    runs: Sequence[Run], console: Console, benchmarks: Iterable[ReportedBenchmark]
-) -> None:
+def print_runs(runs: Sequence[Run], console: Console, benchmarks: Iterable[Benchmark]) -> None:
     """Print the scores of runs without their samples, see `print_scores`."""
     print_scores(runs, list(read_reports(runs, benchmarks)), console)
 

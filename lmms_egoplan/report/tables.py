@@ -333,16 +333,6 @@ def percent(share: float) -> str:
     return "> 99.9\u202f%" if share >= 0.9995 else f"{100 * share:.1f}\u202f%"
 
 
-def counted(count: int, unit: str) -> str:
-    """Format a number with a unit, which is passed in the plural.
-
-    >>> counted(1, "questions"), counted(3355, "videos"), counted(1, "activities")
-    ('1 question', '3,355 videos', '1 activity')
-    """
-    singular = f"{unit[:-3]}y" if unit.endswith("ies") else unit.removesuffix("s")
-    return f"{count:,} {singular if count == 1 else unit}"
-
-
 def with_interval(value: Value, interval: tuple[float, float] | None, decimals: int) -> str:
     """Format a score with its 95 % interval in one cell.
 

@@ -1,57 +1,30 @@
 """Compare two runs: the verdict on each shared task, and the settings that differ."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from textwrap import shorten
 from typing import Any
 
+from lmms_egoplan.benchmarks.base import Benchmark
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.report.benchmark import ReportedBenchmark
+from lmms_egoplan.jsonl import member
+from lmms_egoplan.report.benchmarks import report_class
 from lmms_egoplan.report.comparability import NOT_COMPARABLE, named, unequal, unknown_prompts
 from lmms_egoplan.report.comparisons import scaled, verdict_note, weighed
 from lmms_egoplan.report.document import DEMO_NOTE
-from lmms_egoplan.report.equivalence import Evidence, decide
-from lmms_egoplan.report.run import Run, changed_settings, flat_settings, member
-from lmms_egoplan.report.runs import read_runs
-from lmms_egoplan.report.scores import ScoredTask, check, is_score
-from lmms_egoplan.report.statistics import FEWEST_CLUSTERS
+from lmms_egoplan.report.run import Run, changed_settings, flat_settings
+from lmms_egoplan.report.scores import ScoredTask, is_score
 from lmms_egoplan.report.tables import Column, Table, Value, table_of_runs
+from lmms_egoplan.stats.equivalence import Evidence, decide
+from lmms_egoplan.stats.intervals import FEWEST_CLUSTERS
 from lmms_egoplan.text import join_list
 
 _MOST_NAMES = 3
 _LONGEST = 400
 
 
-def read_run(
-    path: Path, name: str, benchmarks: Iterable[ReportedBenchmark]
-) -> tuple[Run, tuple[str, ...]]:
-    """Read the single run at or below a path. Return it with the lines of `Runs.skipped`.
-
-    Args:
-        path: see `read_runs`.
-        name: name for the run.
-        benchmarks: see `read_runs`.
-
-    Raises:
-        LmmsEgoplanError: there is no run or several, or the samples contradict the harness's own
-            scores.
-    """
-    read = read_runs([path], benchmarks=benchmarks)
-    if len(read.runs) > 1:
-        descriptions = [f"{run.folder} ({run.model}, {run.time})" for run in read.runs]
-        runs = join_list(descriptions, _MOST_NAMES)
-        raise LmmsEgoplanError(
-            f"{path}: expected one run; pass the folder or the results file of one of {runs}"
-        )
-    (run,) = read.runs
-    for task_run in run.tasks.values():
-        check(run, task_run)
-    return replace(run, name=name), read.skipped
-
-
 def compare_tasks(
-    first: Run, second: Run, benchmarks: Iterable[ReportedBenchmark], margin: float
+    first: Run, second: Run, benchmarks: Iterable[Benchmark], margin: float
 ) -> tuple[Table, tuple[str, ...]]:
     """Compare two runs over all tasks that both have, with one row per task.
 
@@ -72,7 +45,7 @@ def compare_tasks(
     compared: list[_ComparedTask] = []
     remarks: list[str] = []
     for benchmark in benchmarks:
-        report = benchmark.load_report()([first, second])
+        report = report_class(benchmark.name)([first, second])
         for name, tasks in _tasks_by_name(report.tasks, second).items():
             if len(tasks) == 1:
                 remarks.append(f"{name}: only in {tasks[0].run.name}.")

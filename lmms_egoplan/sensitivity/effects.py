@@ -18,9 +18,7 @@ from lmms_egoplan.benchmarks.egoplan.readers import READERS
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood
-from lmms_egoplan.report.equivalence import ERROR_RATE
 from lmms_egoplan.report.page import axis_of, template
-from lmms_egoplan.report.statistics import compare, holm, score_interval, why_no_interval
 from lmms_egoplan.report.summary import print_table
 from lmms_egoplan.report.tables import Table, markdown_of, show
 from lmms_egoplan.sensitivity.conditions import PRESET, Condition, Replies, Reply
@@ -33,6 +31,8 @@ from lmms_egoplan.sensitivity.tables import (
     published_table,
     scoring_table,
 )
+from lmms_egoplan.stats.equivalence import ERROR_RATE
+from lmms_egoplan.stats.intervals import compare, holm, score_interval, why_no_interval
 from lmms_egoplan.text import join_list
 
 BASE = "base"

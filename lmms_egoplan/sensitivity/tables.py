@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from lmms_egoplan.report.equivalence import ERROR_RATE
 from lmms_egoplan.report.ledger import checkpoint_names, read_ledger
-from lmms_egoplan.report.statistics import FEWEST_CLUSTERS
 from lmms_egoplan.report.tables import Column, Row, Table
+from lmms_egoplan.stats.equivalence import ERROR_RATE
+from lmms_egoplan.stats.intervals import FEWEST_CLUSTERS
 from lmms_egoplan.text import join_list
 
 Cells = Mapping[str, Any]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lmms_egoplan.annotation.agreement import measure, measure_people
 from lmms_egoplan.annotation.flow import Scale
-from lmms_egoplan.judging.agreement import krippendorff_alpha
+from lmms_egoplan.stats.agreement import krippendorff_alpha
 
 
 def scale(levels, is_ordered=False):

@@ -15,8 +15,10 @@ from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_docs, egoplan_
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.annotation.egoplan_failures import FLOW, read_items
 from lmms_egoplan.annotation.serve import Team, open_store
-from lmms_egoplan.benchmarks.egoplan import failures
-from lmms_egoplan.benchmarks.egoplan.failures import (
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import json_lines
+from lmms_egoplan.report.egoplan import failures, wrong_answers
+from lmms_egoplan.report.egoplan.failures import (
     FAILURES,
     LABELS,
     PEOPLE,
@@ -24,10 +26,7 @@ from lmms_egoplan.benchmarks.egoplan.failures import (
     agreement_rows,
     share_rows,
 )
-from lmms_egoplan.benchmarks.egoplan.report import wrong_answers
-from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import json_lines
-from lmms_egoplan.report.statistics import score_interval
+from lmms_egoplan.stats.intervals import score_interval
 from report.joined import near
 from report.synthetic import write_run
 from shared_data import PAPERS

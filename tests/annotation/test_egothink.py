@@ -17,12 +17,12 @@ from lmms_egoplan.annotation.egothink import FLOW, num_judged, read_items
 from lmms_egoplan.annotation.flow import Item, Label, Labelled
 from lmms_egoplan.annotation.serve import Team, open_store
 from lmms_egoplan.annotation.store import Store
-from lmms_egoplan.benchmarks.egothink.answer_files import read_human
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.demo import DATA
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.report.egothink.answer_files import read_human
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from axe import flaws, skip_without_axe
 from lmms_egoplan.annotation.egointent import read_items
 from lmms_egoplan.annotation.flow import LABELLED, load_flow
 from lmms_egoplan.annotation.serve import Team, media_folder, open_store
-from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.benchmarks.base import BENCHMARKS
 from lmms_egoplan.demo.sets import copy_set
 from lmms_egoplan.jsonl import read_text
 from patience import wait_until

@@ -13,7 +13,7 @@ from lmms_egoplan.annotation.flow import LABELLED, load_flow
 from lmms_egoplan.annotation.importing import import_file
 from lmms_egoplan.annotation.serve import Team, media_folder, open_store
 from lmms_egoplan.annotation.store import Store, kept_predictions
-from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.benchmarks.base import BENCHMARKS
 from lmms_egoplan.demo.sets import copy_set
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import json_lines

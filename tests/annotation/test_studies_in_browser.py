@@ -9,7 +9,7 @@ from annotation.studies import opened
 from lmms_egoplan.annotation.flow import Item, load_flow
 from lmms_egoplan.annotation.serve import media_folder
 from lmms_egoplan.annotation.study import STUDIES
-from lmms_egoplan.benchmarks.registry import DEMO_SETS
+from lmms_egoplan.benchmarks.base import DEMO_SETS
 from lmms_egoplan.demo.sets import copy_set
 
 

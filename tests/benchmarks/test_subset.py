@@ -10,14 +10,15 @@ import pytest
 
 from benchmarks.egointent.synthetic import egointent_answers
 from benchmarks.egoplan.synthetic import egoplan_answers
-from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.benchmarks.base import BENCHMARKS
 from lmms_egoplan.benchmarks.subset import designs_of, draw, planned_widths
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.report.benchmarks import report_class
 from lmms_egoplan.report.runs import read_runs
-from lmms_egoplan.report.statistics import score_interval
+from lmms_egoplan.stats.intervals import score_interval
 from report.answers import Answers
-from report.slow_wilson import slow_wilson
 from report.synthetic import write_run
+from stats.slow_wilson import slow_wilson
 
 
 def questions(count=120, seed=0):
@@ -162,7 +163,7 @@ def test_a_run_of_part_of_the_drawn_questions_has_the_interval_of_that_part(
         (benchmark,) = (
             benchmark for benchmark in BENCHMARKS if benchmark.name == task.partition("_")[0]
         )
-        return benchmark.load_report()(runs).headlines[0], runs[0].tasks[task].subset
+        return report_class(benchmark.name)(runs).headlines[0], runs[0].tasks[task].subset
 
     whole, text = headline("whole", 12, {"asked": 12, "of": 60, "width": 5.0})
     limited, same_text = headline("limited", 12, {"asked": 50, "of": 60, "width": 5.0})

@@ -10,8 +10,9 @@ from typer.testing import CliRunner
 from benchmarks.actplan.synthetic import actplan_answers
 from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_replies
 from benchmarks.egothink.synthetic import egothink_bench
-from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.benchmarks.base import BENCHMARKS
 from lmms_egoplan.cli import app
+from lmms_egoplan.report.benchmarks import report_class
 from lmms_egoplan.report.runs import read_runs
 from report.answers import Answers
 from report.reading import HARNESSES, all_tasks
@@ -397,7 +398,7 @@ def test_a_report_has_no_verdict_on_runs_that_are_not_comparable(tmp_path):
             run, lambda content, name=name: content.update(system_instruction=f"Be {name}.")
         )
     (egoplan,) = (benchmark for benchmark in BENCHMARKS if benchmark.name == "egoplan")
-    report = egoplan.load_report()(read_runs([tmp_path]).runs)
+    report = report_class(egoplan.name)(read_runs([tmp_path]).runs)
     (difference,) = report.differences
     assert difference.why == "different system instructions"
     assert {line.rank for line in report.headlines} == {None}

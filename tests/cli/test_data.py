@@ -11,7 +11,7 @@ from benchmarks.egointent.source import write_videos as write_egointent_videos
 from benchmarks.egothink.source import write_source
 from example_record import RECORD
 from example_summary import SUMMARY
-from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.benchmarks.base import BENCHMARKS
 from lmms_egoplan.benchmarks.splits import EGOINTENT, EGOPLAN, SPLITS
 from lmms_egoplan.cli import app
 from lmms_egoplan.storage import split_dir

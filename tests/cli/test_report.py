@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from benchmarks.actplan.synthetic import actplan_answers
 from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_replies
-from lmms_egoplan.benchmarks.registry import BENCHMARKS, model_card_scores
+from lmms_egoplan.benchmarks.base import BENCHMARKS, model_card_scores
 from lmms_egoplan.cli import app
 from lmms_egoplan.outputs import MANIFEST
 from lmms_egoplan.report.document import Headline, Section

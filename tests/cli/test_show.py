@@ -13,8 +13,8 @@ from benchmarks.actplan.synthetic import actplan_answers
 from benchmarks.egointent.synthetic import egointent_answers
 from benchmarks.egoplan.synthetic import egoplan_answers
 from benchmarks.egothink.synthetic import egothink_bench
-from lmms_egoplan.benchmarks.egothink.report.answers import CAPABILITIES
 from lmms_egoplan.cli import app
+from lmms_egoplan.report.egothink.answers import CAPABILITIES
 from report.reading import HARNESSES, all_tasks, one_task
 from report.synthetic import write_run
 

@@ -17,9 +17,13 @@ from lmms_egoplan.harnesses.lmms_eval.llava import Llava
 from lmms_egoplan.harnesses.template_files import stored_template
 from lmms_egoplan.launch.checks import find_problems
 from lmms_egoplan.ranking import CandidateRanker
-from lmms_egoplan.ranking.chat_templates import template_problem, uses_template
+from lmms_egoplan.ranking.chat_templates import (
+    NO_TEMPLATE,
+    NOT_APPLIED,
+    template_problem,
+    uses_template,
+)
 from lmms_egoplan.ranking.loglikelihood import parse_loglikelihood
-from lmms_egoplan.report.run import NO_TEMPLATE, NOT_APPLIED
 from lmms_egoplan.training.questions import AnswerEncoder
 from ranking.reference import picture, user_turn
 from zoo import FAMILIES, build, save

@@ -8,8 +8,8 @@ import pytest
 
 from judge_server import JudgeServer, Reply, images_in
 from judging.asked import KEY, READS_CUSTOM_HEADERS, judge
+from lmms_egoplan.benchmarks.base import BENCHMARKS
 from lmms_egoplan.benchmarks.egointent.diagnostics import MAX_IMAGES
-from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.judging import client as client_module
 from lmms_egoplan.judging import probe as probe_module
 from lmms_egoplan.judging.cache import default_cache_path

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from lmms_egoplan.benchmarks.registry import DEMO_SETS
+from lmms_egoplan.benchmarks.base import DEMO_SETS
 from lmms_egoplan.cli import app
 from lmms_egoplan.demo.sets import copy_set
 

@@ -10,14 +10,14 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks.egointent.synthetic import egointent_answers, egointent_docs
-from benchmarks.egoplan.report.synthetic_runs import DOCS, scores
 from benchmarks.egoplan.synthetic import egoplan_answers
-from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.benchmark import Inputs
+from lmms_egoplan.report.egoplan import EgoPlanReport
 from lmms_egoplan.report.overlap import DEGREES, JSON
 from lmms_egoplan.report.runs import read_runs
+from report.egoplan.synthetic_runs import DOCS, scores
 from report.prepared import prepare_data
 from report.synthetic import write_run
 

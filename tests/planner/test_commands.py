@@ -13,13 +13,13 @@ from datasets import Dataset
 from typer.testing import CliRunner
 
 from benchmarks.egoplan.synthetic import egoplan_answers
-from lmms_egoplan.benchmarks.egoplan.report.calibration import read_threshold
 from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.cli import app
 from lmms_egoplan.demo.checkpoint import write_checkpoint
 from lmms_egoplan.media.frames import frame_path
 from lmms_egoplan.planner.commands import choose
 from lmms_egoplan.planner.planner import Proposal
+from lmms_egoplan.report.egoplan.calibration import read_threshold
 from media.files import write_epic_folder
 from planner.rows import row
 from report.synthetic import write_run

@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 import pytest
 
-from lmms_egoplan.report.statistics import score_interval
+from lmms_egoplan.stats.intervals import score_interval
 from report.joined import near
 from report.report_json import ends
 

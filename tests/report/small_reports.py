@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import pytest
 
-from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.benchmarks.base import BENCHMARKS
 from lmms_egoplan.report.benchmark import BenchmarkReport, Inputs
+from lmms_egoplan.report.benchmarks import report_class
 from lmms_egoplan.report.document import Section
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.runs import read_runs
@@ -58,5 +59,5 @@ def write_small_report(name: str, folder: Path) -> SmallReport:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder / "data"))
         prepare_data(folder / "data", **{name: case.COUNT})
-        unreported = SmallReport(folder, case.COUNTING, runs, benchmark.load_report(), Section)
+        unreported = SmallReport(folder, case.COUNTING, runs, report_class(benchmark.name), Section)
         return unreported._replace(section=unreported.report(runs, unreported.inputs).section())

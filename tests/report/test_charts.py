@@ -5,7 +5,7 @@ import warnings
 import pytest
 
 from lmms_egoplan.report.charts import draw_bars, draw_lines, finish, new_figure
-from lmms_egoplan.report.scores import Mean
+from lmms_egoplan.stats.means import Mean
 
 
 @pytest.mark.parametrize("draw", [draw_bars, draw_lines])

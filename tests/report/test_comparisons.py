@@ -9,8 +9,9 @@ import pytest
 
 from lmms_egoplan.report.comparisons import compared
 from lmms_egoplan.report.run import Run, TaskRun
-from lmms_egoplan.report.scores import Answer, Mean, ScoredTask
-from lmms_egoplan.report.statistics import compare, holm
+from lmms_egoplan.report.scores import Answer, ScoredTask
+from lmms_egoplan.stats.intervals import compare, holm
+from lmms_egoplan.stats.means import Mean
 
 QUESTIONS = [f"q{number:03}" for number in range(120)]
 CLUSTERS = {question: f"video {number % 30}" for number, question in enumerate(QUESTIONS)}

@@ -13,8 +13,8 @@ from lmms_egoplan.report.comparisons import finding, ranked
 from lmms_egoplan.report.document import Difference, Headline, Reference, Section, json_of
 from lmms_egoplan.report.run import without_secrets
 from lmms_egoplan.report.runs import read_runs
-from lmms_egoplan.report.statistics import bootstrap_interval, score_interval
 from lmms_egoplan.report.summary import cards
+from lmms_egoplan.stats.intervals import bootstrap_interval, score_interval
 from report.synthetic import write_run
 from report.test_benchmark import LettersReport
 

@@ -17,17 +17,18 @@ from typer.testing import CliRunner
 
 from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_replies
 from benchmarks.egothink.synthetic import egothink_bench
+from lmms_egoplan.benchmarks.base import BENCHMARKS
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
-from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.cli import app
 from lmms_egoplan.cli.ledger import Benchmark
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.report import ledger
+from lmms_egoplan.report.benchmarks import report_class
 from lmms_egoplan.report.ledger import LEDGER, checkpoint_names, read_ledger
-from lmms_egoplan.report.run import package_versions
 from lmms_egoplan.report.runs import read_runs
+from lmms_egoplan.task_files import package_versions
 from report.synthetic import write_run
 from shared_data import DATA
 
@@ -250,7 +251,7 @@ def test_facts_agree_with_the_registry():
 
 def test_the_fields_of_our_tasks_name_tasks_and_fields_that_exist():
     for benchmark in (benchmark for benchmark in BENCHMARKS if benchmark.name in FACTS):
-        spec, facts = benchmark.load_report().SPEC, FACTS[benchmark.name]
+        spec, facts = report_class(benchmark.name).SPEC, FACTS[benchmark.name]
         tasks = Path(__file__).parents[2] / "tasks" / "lmms_eval" / benchmark.name
         names = {path.stem for path in tasks.glob("*.yaml")}
         has_presets = any("__" in name for name in names)
@@ -519,7 +520,7 @@ def tables_of(folder, benchmark, model, tasks, edit=lambda content: None, harnes
 
 
 def ledger_tables(folder, benchmark):
-    (report,) = [x.load_report() for x in BENCHMARKS if x.name == benchmark]
+    (report,) = [report_class(x.name) for x in BENCHMARKS if x.name == benchmark]
     tables = report(read_runs([folder]).runs).section().tables
     return [table for table in tables if table.key.startswith(f"{benchmark}_ledger")]
 
@@ -663,7 +664,7 @@ def test_a_preset_of_the_ledgers_pipeline_has_its_prompt_and_parser(tmp_path):
     assert all(
         "; ".join(f"{name}: {text}" for name, text in fields.items()) in row["same"] for row in rows
     )
-    (report,) = [x.load_report() for x in BENCHMARKS if x.name == "egoplan"]
+    (report,) = [report_class(x.name) for x in BENCHMARKS if x.name == "egoplan"]
     remarks = [*report(read_runs([tmp_path]).runs).remarks()]
     assert sum("media, thinking" in remark for remark in remarks) == 1
 

@@ -6,7 +6,8 @@ import pytest
 
 from benchmarks.egoplan.synthetic import egoplan_answers
 from benchmarks.egothink.synthetic import egothink_bench
-from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.benchmarks.base import BENCHMARKS
+from lmms_egoplan.report.benchmarks import report_class
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.summary import short_table
 from lmms_egoplan.report.two_runs import compare_tasks
@@ -31,7 +32,7 @@ def runs(tmp_path_factory):
 
 @pytest.mark.parametrize("benchmark", ["egoplan", "egothink"])
 def test_every_kind_of_table_has_the_mark(runs, benchmark):
-    report = next(x for x in BENCHMARKS if x.name == benchmark).load_report()([*runs.values()])
+    report = report_class(benchmark)([*runs.values()])
     texts = {line.run: f"{line.protocol} {line.apart}" for line in report.headlines}
     assert {name: MARK in text for name, text in texts.items()} == {
         name: bool(mark) for name, mark in MARKS.items()

@@ -14,9 +14,9 @@ from judge_server import JudgeServer, Reply
 from lmms_egoplan.cli import app
 from lmms_egoplan.paths import LM_EVAL_TASKS
 from lmms_egoplan.ranking.loglikelihood import LoglikelihoodPair
-from lmms_egoplan.report.run import package_versions
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.scores import check
+from lmms_egoplan.task_files import package_versions
 from report.prepared import prepare_data
 from report.reading import only
 from report.synthetic import write_run

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lmms_egoplan.report.statistics import compare
+from lmms_egoplan.stats.intervals import compare
 from report.joined import near, rows
 from report.printed_tables import DESCRIBED, load
 from report.report_json import attributes, benchmark_of, groups

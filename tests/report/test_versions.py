@@ -11,15 +11,17 @@ from benchmarks.actplan.synthetic import actplan_answers
 from benchmarks.egointent.synthetic import egointent_answers
 from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_replies
 from benchmarks.egothink.synthetic import EGOTHINK_TASKS, egothink_bench
-from lmms_egoplan.benchmarks.actplan.report import ActPlanReport
-from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
-from lmms_egoplan.benchmarks.egothink.report import EgoThinkReport
-from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.benchmarks.base import BENCHMARKS
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
+from lmms_egoplan.report.actplan import ActPlanReport
+from lmms_egoplan.report.benchmarks import report_class
 from lmms_egoplan.report.comparisons import comparable_parts
+from lmms_egoplan.report.egoplan import EgoPlanReport
+from lmms_egoplan.report.egothink import EgoThinkReport
 from lmms_egoplan.report.page import build_report
-from lmms_egoplan.report.run import age, logged_version, package_versions, version_text
+from lmms_egoplan.report.run import age, logged_version
 from lmms_egoplan.report.runs import read_runs
+from lmms_egoplan.task_files import package_versions, version_text
 from report.prepared import prepare_data
 from report.synthetic import write_run
 
@@ -69,7 +71,7 @@ def sections(tmp_path_factory):
         names = {task.partition("_")[0] for task in tasks_of(0)}
         for benchmark in (benchmark for benchmark in BENCHMARKS if benchmark.name in names):
             parts = comparable_parts(benchmark.name, runs)
-            reports = [benchmark.load_report()(part.runs) for part in parts]
+            reports = [report_class(benchmark.name)(part.runs) for part in parts]
             assert [part.label for part in parts] == ["version 8.0", "version 7.0"]
             for part, report in zip(parts, reports, strict=True):
                 sections.append(part.section(report.section()))

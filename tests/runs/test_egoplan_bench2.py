@@ -11,8 +11,8 @@ from benchmarks.egoplan import bench2_questions
 from benchmarks.egoplan.bench2_questions import DOMAINS, EXAMPLES, write_questions
 from benchmarks.egoplan.derived_questions import DATA, available
 from benchmarks.egoplan.published_reference import bench2_letter
+from lmms_egoplan.benchmarks.base import BENCHMARKS
 from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan_bench2
-from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.report.page import build_report
 from report.report_json import groups
 from runs.both_harnesses import assert_same_results, in_lm_eval, in_lmms_eval

@@ -12,15 +12,15 @@ from typer.testing import CliRunner
 from benchmarks.egothink.paper import SINGLE_MATH_V2
 from benchmarks.egothink.source import write_source
 from judge_server import JudgeServer, Reply
+from lmms_egoplan.benchmarks.base import BENCHMARKS
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
-from lmms_egoplan.benchmarks.egothink.report.answers import read_graded
-from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
-from lmms_egoplan.report.run import package_versions
+from lmms_egoplan.report.egothink.answers import read_graded
 from lmms_egoplan.report.runs import read_judged
+from lmms_egoplan.task_files import package_versions
 from runs.both_harnesses import lm_tasks, lmms_tasks
 
 TASK = "egothink_planning_assistance"

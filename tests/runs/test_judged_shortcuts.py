@@ -14,18 +14,19 @@ from benchmarks.egointent.source import raw_record, write_annotations
 from benchmarks.egothink.source import write_marks, write_source
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.actplan.instances import parse_id, views, views_swapped
+from lmms_egoplan.benchmarks.base import BENCHMARKS
 from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
+from lmms_egoplan.benchmarks.egothink.conditions import other_image, shown_image
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.marks import SENTENCE
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
-from lmms_egoplan.benchmarks.egothink.shortcuts import other_image, shown_image
-from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.benchmarks.splits import ACTPLAN, EGOINTENT, EGOTHINK
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
-from lmms_egoplan.report.run import read_task_file
+from lmms_egoplan.report.benchmarks import report_class
 from lmms_egoplan.report.runs import read_runs
+from lmms_egoplan.task_files import read_task_file
 from runs.answerer import save_attentive_answerer
 from runs.both_harnesses import (
     assert_same_results,
@@ -289,7 +290,7 @@ def test_reports_and_judges_never_mix_conditions_with_the_benchmark(data, checkp
     )
     assert (row["questions"], row["without_partner"], row["pair_questions"]) == (1, 1, 1)
     (reading,) = read_runs([data / "out"]).runs
-    sections = [benchmark.load_report()([reading]) for benchmark in BENCHMARKS]
+    sections = [report_class(benchmark.name)([reading]) for benchmark in BENCHMARKS]
     conditions = {
         (task.shortcut, len(task.answers)) for section in sections for task in section.shortcuts
     }

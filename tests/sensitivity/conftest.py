@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from lmms_egoplan.benchmarks.base import DEMO_SETS
 from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan, prepare_egoplan_bench2
-from lmms_egoplan.benchmarks.registry import DEMO_SETS
 from lmms_egoplan.demo.sets import copy_set
 
 

@@ -85,7 +85,7 @@ def read(names: Sequence[str]) -> int:
 
 def _prepare_again(old: Path, data: Path) -> list[str]:
     """Prepare the old sets in a new folder, from the folder that contains them."""
-    from lmms_egoplan.benchmarks.registry import DEMO_SETS
+    from lmms_egoplan.benchmarks.base import DEMO_SETS
 
     os.environ["LMMS_EGOPLAN_DATA"] = str(data)
     os.chdir(old)

@@ -31,7 +31,7 @@ def prepare_sets() -> None:
     """Copy and prepare the demo's sets in the current folder, with a tiny model and an encoder."""
     from typer.testing import CliRunner
 
-    from lmms_egoplan.benchmarks.registry import DEMO_SETS
+    from lmms_egoplan.benchmarks.base import DEMO_SETS
     from lmms_egoplan.cli import app
     from lmms_egoplan.demo.checkpoint import write_checkpoint, write_encoder
     from lmms_egoplan.demo.sets import copy_set

@@ -12,7 +12,7 @@ from PIL import Image
 
 from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
-from lmms_egoplan.benchmarks.shortcuts import with_swapped_media
+from lmms_egoplan.benchmarks.conditions import with_swapped_media
 from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import resolve_inside

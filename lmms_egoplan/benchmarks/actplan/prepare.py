@@ -2,9 +2,8 @@
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from statistics import fmean
@@ -15,13 +14,8 @@ from lmms_egoplan.benchmarks.actplan import instances
 from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.coverage import set_of
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.files import write_whole
 from lmms_egoplan.progress import track
-from lmms_egoplan.report.charts import draw_bars, spoken
-from lmms_egoplan.report.document import Figure, write_figure
-from lmms_egoplan.report.scores import Mean
 from lmms_egoplan.storage import compare_counts, fingerprint, refusal, split_dir
-from lmms_egoplan.text import csv_text
 
 if TYPE_CHECKING:
     from datasets import Features
@@ -159,7 +153,7 @@ def prepare_actplan(
             for path, reason in (invalid_folders | invalid).items()
         ]
         bddl_problems = [record.bddl_problem for record in usable if record.bddl_problem]
-        summary = ACTPLAN.save(
+        return ACTPLAN.save(
             SPLIT,
             Dataset.from_file(str(rows)).add_column("question_set", [question_set] * len(usable)),
             source=str(source.resolve()),
@@ -176,8 +170,6 @@ def prepare_actplan(
             images_outside=_images_outside(records),
             counts=compare_counts(_counts(usable), _counts(records), "source", PAPER, _RANGES),
         )
-    write_figure_4(split_dir("actplan", SPLIT), _counterfactual_activities(usable, bddl))
-    return summary
 
 
 def _images_outside(records: Sequence[instances.ReleasedInstance]) -> list[dict[str, Any]]:
@@ -187,55 +179,6 @@ def _images_outside(records: Sequence[instances.ReleasedInstance]) -> list[dict[
         if not PAPER["fewest_images"] <= record.num_images <= PAPER["most_images"]:
             outside.append({"folder": str(record.id), "images": record.num_images})
     return outside
-
-
-def _counterfactual_activities(
-    records: Sequence[instances.ReleasedInstance], bddl: Path | None
-) -> dict[str, set[str]]:
-    """Return the counterfactual activities of Fig. 4: the prepared ones, and those in `bddl`."""
-    activities = {
-        "prepared, category not published": {
-            record.id.activity for record in records if record.id.setting == "counterfactual"
-        }
-    }
-    described: set[str] = set()
-    descriptions = bddl.resolve().rglob("task_description_1.txt") if bddl else ()
-    for path in descriptions:
-        # In the authors' repository, descriptions are next to the problems; in the full release,
-        # in a folder "1".
-        folder = path.parent
-        if folder.name == "1":
-            folder = folder.parent
-        described.add(folder.name)
-    if described:
-        activities["in --bddl, category not published"] = described
-    return activities
-
-
-def write_figure_4(folder: Path, activities: Mapping[str, Collection[str]]) -> None:
-    """Write the numbers of counterfactual activities by type (Fig. 4).
-
-    The files are ``figure_4.csv``, ``.png`` and ``.svg``.
-
-    Args:
-        folder: Output folder.
-        activities: Names of activities by category of sec. 3.4.
-
-    Raises:
-        OSError: The folder cannot be written.
-    """
-    types = instances.ACTIVITY_TYPES
-    rows: list[list[Any]] = [["category", *types]]
-    means: dict[str, list[Mean]] = {}
-    for category, names in activities.items():
-        counter = Counter(map(instances.activity_type, names))
-        numbers = [counter[name] for name in types]
-        rows.append([category, *numbers])
-        means[category] = [Mean(number) for number in numbers]
-    write_whole(folder / "figure_4.csv", csv_text(rows))
-    draw = partial(draw_bars, types, means, "counterfactual activities", 1)
-    figure = Figure("figure_4", "Counterfactual activities", "", draw, spoken(types, means, 0))
-    write_figure(folder, figure)
 
 
 def _write_rows(

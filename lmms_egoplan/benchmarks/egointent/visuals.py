@@ -17,7 +17,7 @@ from typing import Any
 
 from PIL import Image
 
-from lmms_egoplan.benchmarks.shortcuts import apply_condition
+from lmms_egoplan.benchmarks.conditions import apply_condition
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version, resolve_inside
 from lmms_egoplan.media.frames import (

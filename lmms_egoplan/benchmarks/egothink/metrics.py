@@ -18,8 +18,8 @@ from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimensi
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.coverage import coverage_fields
-from lmms_egoplan.judging.agreement import Noise, noise, noise_of_average
 from lmms_egoplan.judging.judgement import DEFAULT_PROTOCOL
+from lmms_egoplan.stats.agreement import Noise, noise, noise_of_average
 
 
 def score_answer(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.annotation.actplan_circumstances import CIRCUMSTANCES, Circumstance
-from lmms_egoplan.benchmarks.actplan.prepare import write_figure_4
 from lmms_egoplan.construction.actplan import layout
 from lmms_egoplan.construction.actplan.activities import (
     Activity,
@@ -32,6 +31,7 @@ from lmms_egoplan.files import lock_folder, write_whole
 from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.rejections import Rejection
+from lmms_egoplan.report.actplan.figure_4 import write_figure_4
 from lmms_egoplan.text import clean_text
 
 # Output files.

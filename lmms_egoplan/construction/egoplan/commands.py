@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from lmms_egoplan.benchmarks.egoplan.commands import EpicVideoInfo
 from lmms_egoplan.construction.egoplan.build import EVALUATION, Narrations, Source, write
 from lmms_egoplan.construction.egoplan.build import build as build_questions
 from lmms_egoplan.judging.asking import EstimateOnly, LlmUsage, MaxCost, MaxRequests, Prices, Retry
+from lmms_egoplan.options import EpicVideoInfo
 
 
 def build(

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from lmms_egoplan.benchmarks.egothink.commands import print_dimensions
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES
 from lmms_egoplan.construction.egothink.frames import (
     BAD_VIDEO,
@@ -23,6 +22,7 @@ from lmms_egoplan.construction.egothink.layout import (
     write_layout,
 )
 from lmms_egoplan.files import write_whole
+from lmms_egoplan.prepared_counts import print_dimensions
 from lmms_egoplan.rejections import counted
 from lmms_egoplan.text import join_list
 

@@ -8,7 +8,7 @@ from typing import Any
 from datasets import Dataset
 from loguru import logger
 
-from lmms_egoplan.benchmarks.egoplan.shortcuts import asked_questions
+from lmms_egoplan.benchmarks.egoplan.conditions import asked_questions
 from lmms_egoplan.benchmarks.egoplan.visuals import MOST_FRAMES, num_images, shown_frames
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name
@@ -19,7 +19,7 @@ from lmms_egoplan.harnesses.lm_eval.task import (
     TogetherScoredTask,
 )
 from lmms_egoplan.media.sampling import Doc
-from lmms_egoplan.report.run import read_task_file
+from lmms_egoplan.task_files import read_task_file
 
 
 class _OnFrames(PreparedTask):

@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from lmms_egoplan.benchmarks.registry import BENCHMARKS, load_scorers
+from lmms_egoplan.benchmarks.base import BENCHMARKS, load_scorers
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.requirements import require
 from lmms_egoplan.ranking.audits import failed_audits

@@ -23,7 +23,7 @@ from typing import Any
 
 from loguru import logger
 
-from lmms_egoplan.benchmarks.registry import BENCHMARKS, load_scorers
+from lmms_egoplan.benchmarks.base import BENCHMARKS, load_scorers
 from lmms_egoplan.benchmarks.subset import COLUMN, SUBSET, mark
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.probe import announce_judge

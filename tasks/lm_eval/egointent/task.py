@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from lmms_egoplan.benchmarks.conditions import SHORTCUTS
+from lmms_egoplan.benchmarks.egointent.conditions import under
 from lmms_egoplan.benchmarks.egointent.judge_protocol import (  # noqa: F401
     JUDGE_VERSION,
     PAPER,
@@ -20,9 +22,7 @@ from lmms_egoplan.benchmarks.egointent.protocol import (  # noqa: F401
     prompt_text,
 )
 from lmms_egoplan.benchmarks.egointent.scoring import DEFAULT_JUDGE, OTHERWISE, Prediction, grade
-from lmms_egoplan.benchmarks.egointent.shortcuts import under
 from lmms_egoplan.benchmarks.egointent.visuals import TEXT_ONLY, num_shown, step_images
-from lmms_egoplan.benchmarks.shortcuts import SHORTCUTS
 from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name

@@ -6,7 +6,9 @@ from typing import Any
 
 from datasets import Dataset
 
+from lmms_egoplan.benchmarks.conditions import SHORTCUTS
 from lmms_egoplan.benchmarks.egointent import diagnostics, scoring
+from lmms_egoplan.benchmarks.egointent.conditions import under
 from lmms_egoplan.benchmarks.egointent.diagnostics import DIAGNOSTICS_VERSION, diagnose  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.judge_protocol import (  # noqa: F401
     JUDGE_VERSION,
@@ -21,9 +23,7 @@ from lmms_egoplan.benchmarks.egointent.protocol import (  # noqa: F401
     prompt_text,
 )
 from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
-from lmms_egoplan.benchmarks.egointent.shortcuts import under
 from lmms_egoplan.benchmarks.egointent.visuals import media_shown, num_shown, visual_input
-from lmms_egoplan.benchmarks.shortcuts import SHORTCUTS
 from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.harnesses.lmms_eval.filters import JudgedFilter
 from lmms_egoplan.media.sampling import VisualInput

@@ -11,6 +11,7 @@ from loguru import logger
 
 from lmms_egoplan.benchmarks.aggregations import count, num_asked, split_size  # noqa: F401
 from lmms_egoplan.benchmarks.egoplan import visuals
+from lmms_egoplan.benchmarks.egoplan.conditions import asked_questions
 from lmms_egoplan.benchmarks.egoplan.metrics import (  # noqa: F401
     num_predictions,
     score_preset,
@@ -23,13 +24,12 @@ from lmms_egoplan.benchmarks.egoplan.protocol import (  # noqa: F401
     closed_choices,
     lettered_question,
 )
-from lmms_egoplan.benchmarks.egoplan.shortcuts import asked_questions
-from lmms_egoplan.benchmarks.egoplan.submission import write_predictions
 from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.coverage import coverage  # noqa: F401
 from lmms_egoplan.harnesses.lmms_eval.filters import Unchanged  # noqa: F401
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import check_marks, loaded_model
 from lmms_egoplan.media.sampling import VisualInput
+from lmms_egoplan.report.egoplan.submission import write_predictions
 
 _SPLITS = {
     "VAL": partial(EGOPLAN.folder, "val"),

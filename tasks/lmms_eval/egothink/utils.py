@@ -6,6 +6,7 @@ from typing import Any
 from datasets import Dataset
 from PIL import Image
 
+from lmms_egoplan.benchmarks.egothink.conditions import shown_image
 from lmms_egoplan.benchmarks.egothink.dimensions import BY_NAME, DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.marks import explained
 from lmms_egoplan.benchmarks.egothink.metrics import mean_over_dimensions  # noqa: F401
@@ -26,7 +27,6 @@ from lmms_egoplan.benchmarks.egothink.scoring import (
     grade,
     probe_form,
 )
-from lmms_egoplan.benchmarks.egothink.shortcuts import shown_image
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.harnesses.lmms_eval.filters import JudgedFilter
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import loaded_model

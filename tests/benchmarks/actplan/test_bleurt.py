@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from benchmarks.actplan.labelled_plans import ACTIVITIES, PLANS, record, write_plans
 from benchmarks.actplan.tiny_encoder import write_classifier, write_encoder
 from lmms_egoplan.benchmarks.actplan import bleurt
-from lmms_egoplan.benchmarks.actplan.commands import TABLE_5
 from lmms_egoplan.benchmarks.actplan.plans import read_activities, read_labelled_plans
 from lmms_egoplan.benchmarks.actplan.reply import one_per_line
+from lmms_egoplan.cli.actplan import TABLE_5
 from lmms_egoplan.errors import LmmsEgoplanError
 from patience import processor_time_below
 

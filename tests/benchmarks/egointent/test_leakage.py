@@ -15,7 +15,7 @@ from lmms_egoplan.benchmarks.egointent.visuals import (
 )
 from lmms_egoplan.media.frames import FrameError
 from lmms_egoplan.paths import TASK_FOLDERS
-from lmms_egoplan.report.run import read_task_file
+from lmms_egoplan.task_files import read_task_file
 from media.files import read_number, read_numbers, write_numbered_video
 
 FRAMES = 120

@@ -26,7 +26,7 @@ from lmms_egoplan.benchmarks.egointent.reply import read_reply
 from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
-from lmms_egoplan.report.run import read_task_file
+from lmms_egoplan.task_files import read_task_file
 
 DOC = raw_record(1) | {"num_frames": 3, "split_size": 4, "unverified": False}
 

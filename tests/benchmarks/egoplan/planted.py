@@ -9,7 +9,7 @@ import random
 from pathlib import Path
 
 from benchmarks.egoplan.synthetic import egoplan_docs
-from lmms_egoplan.benchmarks.shortcuts import SHORTCUTS, apply_condition
+from lmms_egoplan.benchmarks.conditions import SHORTCUTS, apply_condition
 from report.answers import Answers
 from report.synthetic import write_run
 

@@ -29,7 +29,7 @@ from lmms_egoplan.benchmarks.egoplan.reply import parse_letter
 from lmms_egoplan.media.frames import Clip
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText, PathUse
-from lmms_egoplan.report.run import read_task_file
+from lmms_egoplan.task_files import read_task_file
 
 CORPUS = Path(__file__).with_name("replies.yaml")
 BENCHMARKS = ("egoplan", "egoplan_bench2")

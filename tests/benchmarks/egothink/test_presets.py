@@ -14,6 +14,7 @@ from PIL import Image
 
 from benchmarks.egothink.source import write_source
 from judge_server import JudgeServer, Reply
+from lmms_egoplan.benchmarks.base import BENCHMARKS
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
@@ -24,12 +25,11 @@ from lmms_egoplan.benchmarks.egothink.protocol import (
     prompt_messages,
     prompt_text,
 )
-from lmms_egoplan.benchmarks.egothink.report.answers import read_graded
-from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
-from lmms_egoplan.report.run import package_versions
+from lmms_egoplan.report.egothink.answers import read_graded
+from lmms_egoplan.task_files import package_versions
 
 VARIABLE = "LMMS_EGOPLAN_PROTOCOL"
 COUNT = 6  # questions per dimension
@@ -366,7 +366,7 @@ def test_blocks_without_a_preset_keep_their_messages():
 @pytest.mark.nightly
 def test_reports_keep_presets_apart(data, monkeypatch, tmp_path):
     """Two presets of one model are in two parts, and unknown fields are named."""
-    from lmms_egoplan.report.benchmark import read_reports
+    from lmms_egoplan.report.benchmarks import read_reports
     from lmms_egoplan.report.runs import read_runs
 
     for preset in (None, "official", "physbrain"):

@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from benchmarks.egothink.paper import SINGLE_MATH_V2
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.aggregations import count, mean_score, names, num_known
-from lmms_egoplan.benchmarks.egothink.agreement import compare
 from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS, read_first_rating
 from lmms_egoplan.benchmarks.egothink.metrics import score_answer
-from lmms_egoplan.benchmarks.egothink.report import _agreements
 from lmms_egoplan.benchmarks.egothink.scoring import Answer, JudgedAnswer, grade
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.cache import cache_key
 from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.settings import JudgeSettings
+from lmms_egoplan.report.egothink import _agreements
+from lmms_egoplan.report.egothink.agreement import compare
 
 AUTHORS, LMMS_EVAL = "authors", "lmms-eval-0.7.3"
 ENTRY = json.loads(SINGLE_MATH_V2)

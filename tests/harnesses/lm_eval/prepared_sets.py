@@ -17,7 +17,7 @@ from lmms_egoplan.benchmarks.egoplan.presets import load_presets
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
-from lmms_egoplan.report.run import read_task_file
+from lmms_egoplan.task_files import read_task_file
 from runs.small_set import prepare_small_set
 
 EGOTHINK = {

@@ -9,7 +9,7 @@ import pytest
 from lmms_eval.api.instance import Instance, unwrap_generation_output
 from lmms_eval.caching.response_cache import ResponseCache
 
-from lmms_egoplan.benchmarks.shortcuts import apply_condition
+from lmms_egoplan.benchmarks.conditions import apply_condition
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses import prefetch
 from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM

@@ -1,0 +1,348 @@
+"""The benchmarks, by name, for the CLI, the demo, the report and lmms-eval's plugin.
+
+Importing this module is cheap: judges and scoring models load when they are needed.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lmms_egoplan.benchmarks import splits
+from lmms_egoplan.coverage import coverage_fields
+from lmms_egoplan.paths import module_rows
+from lmms_egoplan.storage import DataMissingError, PreparedData
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+    from lmms_egoplan.judging.probe import ProbeForm
+    from lmms_egoplan.judging.settings import JudgeSettings
+
+
+@dataclass(frozen=True)
+class DemoSet:
+    """A benchmark's small rendered set in the official layout. Its files are part of the package.
+
+    Attributes:
+        folder: folder of the files. It must not have the name of a task, or lmms-eval would look
+            for the task there.
+        prepare: arguments of ``lmms-egoplan data prepare``, with paths relative to the folder of
+            `demo.sets.copy_set`.
+        tasks: lmms-eval tasks that the demo runs.
+        scores: for each task, the metric that must be a number after the run.
+    """
+
+    folder: str
+    prepare: tuple[str, ...]
+    tasks: tuple[str, ...]
+    scores: Mapping[str, str] = field(hash=False)
+
+
+@dataclass(frozen=True)
+class Judge:
+    """The judge of some tasks.
+
+    Attributes:
+        default_model: Name of the default judge.
+        estimate: Judges answers like the references of some rows, to estimate the requests.
+        otherwise: Hint for runs without a judge; "" for none.
+        probe_form: Returns the form of the test request; None for a short text.
+    """
+
+    default_model: str
+    estimate: "Callable[[Dataset, JudgeSettings], None]"
+    otherwise: str = ""
+    probe_form: "ProbeForm | None" = None
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """One benchmark.
+
+    Attributes:
+        name: Name of its task folders and prepared data; prefix of its tasks and its files in
+            ``tasks/shared``.
+        title: Title for reports and help.
+        paper: Title or address of the paper; "" for none.
+        splits: Its prepared splits and their official sizes.
+        tasks: Names for ``--tasks`` in both harnesses, the main one first.
+        demo: Its part of the demo.
+        suite: Its tasks in the suite of all benchmarks, in both harnesses.
+        judges: For each YAML file or folder of judged tasks, a function that imports their judge.
+        suite_thinking: Tasks of the suite for models that think before they answer. Default:
+            `suite`.
+        suite_splits: Splits that the suite needs. Default: all.
+        presets: Presets that ``LMMS_EGOPLAN_PROTOCOL`` selects for its tasks. Others are tasks:
+            ``NAME__PRESET``.
+        official_questions: Returns the official number of questions of a task from one of its
+            prepared rows; None if all tasks have all questions of their split.
+        stated_pixels: Returns the limits on pixels of a preset, for both harnesses; None if no
+            preset has any.
+        load_scorers: Loads the scoring models early, to fail before a model loads; None if the
+            benchmark has none.
+    """
+
+    name: str
+    title: str
+    paper: str
+    splits: PreparedData
+    tasks: tuple[str, ...]
+    demo: DemoSet
+    suite: tuple[str, ...] = ()
+    judges: Mapping[str, Callable[[], Judge]] = field(default_factory=dict, hash=False)
+    suite_thinking: tuple[str, ...] = ()
+    suite_splits: tuple[str, ...] = ()
+    presets: tuple[str, ...] = ()
+    official_questions: Callable[[Mapping[str, Any]], int] | None = None
+    stated_pixels: Callable[[str], Mapping[str, int]] | None = None
+    load_scorers: Callable[[], None] | None = None
+
+    def covers(self, split: str, rows: "Dataset") -> int:
+        """Return the number of questions to which the coverage of a task's results refers.
+
+        It is 0 without rows. Rows may refer to different numbers; the smallest counts.
+
+        Args:
+            split: The task's split.
+            rows: The rows that it asks, without those that ``--limit`` excludes.
+        """
+        columns = [
+            name
+            for name, feature in rows.features.items()
+            if getattr(feature, "dtype", "") in _PLAIN
+        ]
+        sizes = self.splits.official
+        base_split = split.partition("_")[0]
+        split_size = sizes.get(split, sizes.get(base_split, len(rows)))
+        totals = []
+        for row in rows.select_columns(columns):
+            official = split_size
+            if self.official_questions:
+                official = self.official_questions(row)
+            # The total does not depend on whether the question is scored.
+            fields = coverage_fields(row, official, scored=1)
+            totals.append(fields["coverage"]["of"])
+        return min(totals, default=0)
+
+    def why_unprepared(self) -> str | None:
+        """Return why the suite cannot run this benchmark; None if all required splits are prepared.
+
+        Raises:
+            LmmsEgoplanError: a split is damaged or has another format.
+        """
+        try:
+            for split in self.suite_splits or self.splits.official:
+                self.splits.folder(split)  # raises if it is not prepared
+        except DataMissingError as error:
+            return str(error)
+        return None
+
+    def load_judges(self, names: Collection[str]) -> list[Judge]:
+        """Import the judges of tasks by YAML file or folder."""
+        return [load_judge() for tasks, load_judge in self.judges.items() if tasks in names]
+
+
+# Types of columns that are read to learn whose questions the rows are.
+_PLAIN = ("string", "int64", "bool")
+
+
+def _egoplan_pixels(preset: str) -> Mapping[str, int]:
+    from lmms_egoplan.benchmarks.egoplan import presets
+
+    return presets.stated_pixels(preset)
+
+
+EGOPLAN = Benchmark(
+    name="egoplan",
+    title="EgoPlan",
+    paper="https://arxiv.org/abs/2312.06722",
+    splits=splits.EGOPLAN,
+    tasks=("egoplan_val", "egoplan_val_generate"),
+    demo=DemoSet(
+        folder="egoplan",
+        prepare=(
+            "egoplan",
+            "egoplan/EgoPlan_validation.json",
+            "--split=val",
+            "--epic-kitchens=egoplan/epic-kitchens",
+            "--ego4d=egoplan/ego4d",
+        ),
+        tasks=("egoplan_val", "egoplan_val_generate"),
+        scores={"egoplan_val": "acc", "egoplan_val_generate": "acc"},
+    ),
+    suite=("egoplan_val_generate", "egoplan_val"),
+    suite_thinking=("egoplan_val_thinking", "egoplan_val"),
+    suite_splits=("val",),
+    stated_pixels=_egoplan_pixels,
+)
+
+
+EGOPLAN_BENCH2 = Benchmark(
+    name="egoplan_bench2",
+    title="EgoPlan-Bench2",
+    paper="https://arxiv.org/abs/2412.04447",
+    splits=splits.EGOPLAN_BENCH2,
+    tasks=("egoplan_bench2", "egoplan_bench2_generate"),
+    demo=DemoSet(
+        folder="egoplan-bench2",
+        prepare=(
+            "egoplan_bench2",
+            "egoplan-bench2/EgoPlan-Bench2.json",
+            "--ego4d",
+            "egoplan-bench2/ego4d",
+        ),
+        tasks=("egoplan_bench2", "egoplan_bench2_generate"),
+        scores={"egoplan_bench2": "acc", "egoplan_bench2_generate": "acc"},
+    ),
+    suite=("egoplan_bench2_generate", "egoplan_bench2"),
+    suite_thinking=("egoplan_bench2_thinking", "egoplan_bench2"),
+)
+
+
+def _egothink_judge() -> Judge:
+    """Import how EgoThink's tasks are judged."""
+    from lmms_egoplan.benchmarks.egothink import scoring
+
+    return Judge(
+        default_model=scoring.DEFAULT_JUDGE,
+        estimate=scoring.estimate,
+        otherwise=scoring.OTHERWISE,
+        probe_form=scoring.probe_form,
+    )
+
+
+EGOTHINK = Benchmark(
+    name="egothink",
+    title="EgoThink",
+    paper="https://arxiv.org/abs/2311.15596",
+    splits=splits.EGOTHINK,
+    tasks=("egothink_bench",),
+    demo=DemoSet(
+        folder="egothink",
+        prepare=("egothink", "egothink"),
+        tasks=("egothink_bench",),
+        scores={"egothink_bench": "score"},
+    ),
+    suite=("egothink_bench",),
+    judges={"egothink": _egothink_judge},
+    presets=("official", "lmms-eval-0.7.3", "physbrain"),
+)
+
+
+def _egointent_judge() -> Judge:
+    from lmms_egoplan.benchmarks.egointent import scoring
+
+    return Judge(
+        default_model=scoring.DEFAULT_JUDGE,
+        estimate=scoring.estimate,
+        otherwise=scoring.OTHERWISE,
+    )
+
+
+def _egointent_diagnostics_judge() -> Judge:
+    from lmms_egoplan.benchmarks.egointent import diagnostics
+
+    return Judge(
+        default_model=diagnostics.DEFAULT_JUDGE,
+        estimate=diagnostics.estimate,
+        probe_form=diagnostics.probe_form,
+    )
+
+
+EGOINTENT = Benchmark(
+    name="egointent",
+    title="EgoIntent",
+    paper="https://arxiv.org/abs/2603.12147",
+    splits=splits.EGOINTENT,
+    tasks=("egointent",),
+    demo=DemoSet(
+        folder="egointent-steps",
+        prepare=(
+            "egointent",
+            "egointent-steps/steps.jsonl",
+            "--videos",
+            "egointent-steps/videos",
+        ),
+        tasks=("egointent",),
+        scores={"egointent": "overall"},
+    ),
+    suite=("egointent",),
+    judges={
+        "egointent.yaml": _egointent_judge,
+        "egointent_v1.yaml": _egointent_judge,
+        "egointent_diagnostics.yaml": _egointent_diagnostics_judge,
+        "egointent_blind.yaml": _egointent_judge,
+        "egointent_last_frame.yaml": _egointent_judge,
+        "egointent_first_frame.yaml": _egointent_judge,
+        "egointent_frozen.yaml": _egointent_judge,
+        "egointent_shuffled.yaml": _egointent_judge,
+        "egointent_reversed.yaml": _egointent_judge,
+        "egointent_other_video.yaml": _egointent_judge,
+        "egointent_last_quarter.yaml": _egointent_judge,
+        "egointent_without_boundary.yaml": _egointent_judge,
+        "egointent_with_history.yaml": _egointent_judge,
+        "egointent_leakage.yaml": _egointent_judge,
+    },
+)
+
+
+def _actplan_scorers() -> None:
+    from lmms_egoplan.benchmarks.actplan import scoring
+
+    scoring.load_scorers()
+
+
+def _actplan_questions(row: Mapping[str, Any]) -> int:
+    from lmms_egoplan.benchmarks.actplan.instances import official_instances
+
+    return official_instances(row)
+
+
+ACTPLAN = Benchmark(
+    name="actplan",
+    title="ActPlan-1K",
+    paper="https://arxiv.org/abs/2410.03907",
+    splits=splits.ACTPLAN,
+    tasks=("actplan_bench", "actplan", "actplan_text_only"),
+    demo=DemoSet(
+        folder="actplan-annotation",
+        prepare=("actplan", "actplan-annotation"),
+        tasks=("actplan_bench",),
+        scores={"actplan": "lcs_norm", "actplan_text_only": "lcs_norm"},
+    ),
+    suite=("actplan_bench",),
+    official_questions=_actplan_questions,
+    load_scorers=_actplan_scorers,
+)
+
+BENCHMARKS = (EGOPLAN, EGOPLAN_BENCH2, EGOTHINK, EGOINTENT, ACTPLAN)
+"""All benchmarks, in the order of help texts and reports."""
+
+DEMO_SETS = {benchmark.name: benchmark.demo for benchmark in BENCHMARKS}
+
+
+def model_card_scores() -> list[dict[str, str]]:
+    """Read ``model_cards.csv``: scores of models in several benchmarks from model cards."""
+    return module_rows(str(Path(__file__).with_name("model_cards")))
+
+
+def load_scorers(names: Collection[str]) -> None:
+    """Load the scoring models of these benchmarks.
+
+    Raises:
+        LmmsEgoplanError: a scoring model cannot be loaded.
+    """
+    for benchmark in BENCHMARKS:
+        if benchmark.load_scorers is not None and benchmark.name in names:
+            benchmark.load_scorers()
+
+
+def stated_pixels(preset: str) -> Mapping[str, int]:
+    """Return the limits on pixels that a published pipeline states; empty if it states none."""
+    for benchmark in BENCHMARKS:
+        if benchmark.stated_pixels is not None:
+            limits = benchmark.stated_pixels(preset)
+            if limits:
+                return limits
+    return {}

@@ -1,0 +1,442 @@
+"""The ``lmms-egoplan`` commands of EgoPlan-Bench and EgoPlan-Bench2."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from lmms_egoplan.benchmarks.egoplan import records
+from lmms_egoplan.benchmarks.egoplan.clips import FITS, cut_clips
+from lmms_egoplan.benchmarks.egoplan.copies import LISTS
+from lmms_egoplan.benchmarks.egoplan.prepare import (
+    Media,
+    find_media,
+    prepare_egoplan,
+    prepare_egoplan_bench2,
+)
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
+from lmms_egoplan.benchmarks.egoplan.sources import NeededFrames, needed_frames
+from lmms_egoplan.benchmarks.egoplan.statistics import (
+    COLUMNS,
+    COUNTS,
+    Statistics,
+    statistics,
+    statistics_files,
+    texts_of,
+    texts_of_row,
+)
+from lmms_egoplan.benchmarks.splits import EGOPLAN
+from lmms_egoplan.files import write_whole
+from lmms_egoplan.jsonl import json_lines
+from lmms_egoplan.judging.asking import (
+    EstimateOnly,
+    LlmUsage,
+    MaxCost,
+    MaxRequests,
+    Prices,
+    Retry,
+    end,
+)
+from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
+from lmms_egoplan.options import Ego4d, EpicKitchens, EpicVideoInfo, Runs, Sample
+from lmms_egoplan.outputs import also_writes
+from lmms_egoplan.prepared_counts import Figures, SkipMissing, Verify, print_summary, write_figures
+from lmms_egoplan.report.egoplan import submission
+from lmms_egoplan.report.samples import write_folder
+from lmms_egoplan.storage import load_summary
+from lmms_egoplan.text import join_list
+
+# Files that are written next to a list of videos.
+_ALSO_LISTED = ("{stem}_epic_kitchens{suffix}", "{stem}_frames.csv")
+
+Annotations = Annotated[
+    Path, typer.Argument(metavar="ANNOTATIONS", help="EgoPlan's annotation file.")
+]
+Split = Annotated[Literal["val", "test"], typer.Option(help="Split that the file contains.")]
+Bench2Annotations = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE|hub",
+        help=(
+            "EgoPlan-Bench2's annotation file, or `hub` to download it from "
+            "qiulu66/EgoPlan-Bench2 on the hub."
+        ),
+    ),
+]
+Clips = Annotated[
+    Path | None,
+    typer.Option(
+        help=(
+            "Folder with one clip per question, `<sample_id>.mp4`, instead of the videos. "
+            "`data cut` makes them."
+        )
+    ),
+]
+Copy = Annotated[
+    tuple[str, Path] | None,
+    typer.Option(
+        metavar="NAME DIR",
+        help="Public copy with media, instead of the videos: name (docs/comparing.md) and folder.",
+    ),
+]
+ClipsOut = Annotated[Path, typer.Option(metavar="DIR", help="Folder for the clips.")]
+Frames = Annotated[
+    bool,
+    typer.Option(
+        "--frames", help="Also write `*_frames.csv` next to `FILE`: the frames that tasks may read."
+    ),
+]
+
+
+def prepare(
+    annotations: Annotations,
+    split: Split,
+    epic_kitchens: EpicKitchens = None,
+    ego4d: Ego4d = None,
+    clips: Clips = None,
+    copy: Copy = None,
+    epic_video_info: EpicVideoInfo = None,
+    *,
+    skip_missing: SkipMissing = False,
+    verify: Verify = False,
+    figures: Figures = False,
+) -> None:
+    """Prepare EgoPlan-Bench from its annotations and the two video sources, ready-cut clips or a
+    public copy.
+
+    Prints the numbers of Table 2 next to the paper's. `--figures` draws Figs. 4 and 5 and writes
+    Table 2 with the differences, of both splits together if the other one is already prepared
+    without skipped questions.
+
+    Example: `lmms-egoplan data prepare egoplan EgoPlan_validation.json --split val --epic-kitchens
+    EPIC-KITCHENS --ego4d ego4d/video_288p`
+
+    From a public copy: `lmms-egoplan data prepare egoplan EgoPlan_validation.json --split val
+    --copy seed-bench-r1 SEED-Bench-R1`
+
+    To find damaged frames and skip their questions, add `--verify --skip-missing`.
+
+    - Annotations: https://github.com/ChenYi99/EgoPlan
+    - EPIC-KITCHENS' RGB frames, such as `P01/rgb_frames/P01_13/frame_0000000760.jpg`:
+      https://epic-kitchens.github.io
+    - Ego4D's canonical videos at 288p: https://ego4d-data.org
+    """
+    roots = {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}
+    media = Media(roots, clips, epic_video_info, skip_missing, verify, copy)
+    summary = prepare_egoplan(annotations, split, media)
+    _print_prepared(summary)
+    if figures:
+        write_figures(summary, statistics_files(_count_splits(annotations, split)))
+
+
+def _count_splits(annotations: Path, split: Literal["val", "test"]) -> dict[str, Statistics]:
+    """Count the questions of a split, and of both if the other one is prepared completely."""
+    questions = [texts_of(record) for record in records.read_annotations(annotations, split)]
+    counted = {f"EgoPlan-{split.capitalize()}, counted": statistics(questions)}
+    other = "test" if split == "val" else "val"
+    summary = load_summary("egoplan", other) or {}
+    if summary.get("questions", 0) < summary.get("split_size", 0):
+        typer.echo(f"Both splits are not counted together: questions of {other} were skipped")
+    elif summary:
+        questions += [texts_of_row(row) for row in EGOPLAN.load(other)]
+        counted["EgoPlan-Bench, counted"] = statistics(questions)
+    return counted
+
+
+def prepare_bench2(
+    annotations: Bench2Annotations,
+    ego4d: Ego4d = None,
+    clips: Clips = None,
+    copy: Copy = None,
+    *,
+    skip_missing: SkipMissing = False,
+    verify: Verify = False,
+) -> None:
+    """Prepare EgoPlan-Bench2 from its annotations and Ego4D's videos, ready-cut clips or a public
+    copy.
+
+    Example: `lmms-egoplan data prepare egoplan_bench2 hub --ego4d ego4d/video_288p`
+
+    From a public copy: `lmms-egoplan data prepare egoplan_bench2 hub --copy iffyuan ego-plan`
+
+    To find damaged frames and skip their questions, add `--verify --skip-missing`.
+
+    - Annotations: https://huggingface.co/datasets/qiulu66/EgoPlan-Bench2
+    - Ego4D's canonical videos at 288p: https://ego4d-data.org
+    """
+    media = Media({EGO4D: ego4d}, clips, None, skip_missing, verify, copy)
+    _print_prepared(prepare_egoplan_bench2(annotations, media))
+
+
+def _print_prepared(summary: dict[str, Any]) -> None:
+    if summary.get("copy"):
+        _print_copy(summary["copy"], summary["split_size"])
+    print_summary(summary, "questions", dict(zip(COUNTS, COLUMNS[1:], strict=True)))
+    if "clips" in summary:
+        typer.echo(f"Media: {summary['media']}. Results report this as media.")
+        for fit, count in summary["clips"].items():
+            typer.echo(f"  {count}: {FITS[fit]}")
+    for warning in summary.get("warnings", ()):
+        typer.echo(f"Warning: {warning}", err=True)
+
+
+def _print_copy(copy: Mapping[str, Any], num_questions: int) -> None:
+    """Print how the rows of a public copy match the questions."""
+    typer.echo(
+        f"Copy {copy['name']}: {copy['matched']:,} of {num_questions:,} questions match one of "
+        f"{copy['rows']:,} rows. The prepared summary.json lists all differences."
+    )
+    for kind in LISTS:
+        if copy[kind]:
+            typer.echo(f"  {kind} ({len(copy[kind])}): {_first_five(copy[kind])}")
+    observations = copy.get("observations")
+    if observations:
+        different = observations["different"]
+        ids = f": {_first_five(different)}" if different else ""
+        typer.echo(
+            f"  observations compared with the videos: {observations['compared']}; "
+            f"{len(observations['other_size'])} have another size, {len(different)} differ{ids}"
+        )
+
+
+def _first_five(values: Sequence[Any]) -> str:
+    return join_list([str(value) for value in values], most=5)
+
+
+@also_writes(*_ALSO_LISTED)
+def list_videos(
+    annotations: Annotated[
+        Path,
+        typer.Argument(metavar="ANNOTATIONS", help="EgoPlan's annotation file for either split."),
+    ],
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help="Output file for the list of Ego4D's videos.")
+    ],
+    *,
+    frames: Frames = False,
+) -> None:
+    """List the videos that EgoPlan-Bench's questions need, for the publishers' downloaders.
+
+    `FILE` gets Ego4D's video ids, one per line, for the downloader's `--video_uid_file`.
+    EPIC-KITCHENS' video ids are written to `*_epic_kitchens.txt` next to it.
+
+    Example: `lmms-egoplan data list egoplan EgoPlan_validation.json --out ids.txt --frames`
+    """
+    _write_lists(
+        needed_frames(records.read_annotations(annotations, None)),
+        out,
+        (EGO4D, EPIC_KITCHENS),
+        frames=frames,
+    )
+
+
+@also_writes(*_ALSO_LISTED)
+def list_bench2_videos(
+    annotations: Bench2Annotations,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Output file for the list of videos.")],
+    *,
+    frames: Frames = False,
+) -> None:
+    """List the videos that EgoPlan-Bench2's questions need, for Ego4D's downloader
+    (`--video_uid_file`).
+
+    Example: `lmms-egoplan data list egoplan_bench2 hub --out ids.txt`
+    """
+    _write_lists(
+        needed_frames(records.read_bench2_annotations(annotations)), out, (EGO4D,), frames=frames
+    )
+
+
+def _write_lists(
+    videos: Sequence[NeededFrames], out: Path, sources: Sequence[str], *, frames: bool
+) -> None:
+    """Write the lists of videos and print what they contain.
+
+    Args:
+        out: File for the list of Ego4D's videos; EPIC-KITCHENS' list is ``*_epic_kitchens.txt``
+            next to it.
+        frames: Also list the frames that tasks may read, numbered as in the annotations, in
+            ``*_frames.csv``.
+    """
+    for source in sources:
+        source_videos = [video for video in videos if video.source == source]
+        if not source_videos:
+            typer.echo(f"{source}: no videos needed, no list written")
+            continue
+        if source == EPIC_KITCHENS:
+            path = out.with_name(f"{out.stem}_epic_kitchens{out.suffix}")
+            option = "--specific-videos"
+            participants = sorted({video.video_id.split("_")[0] for video in source_videos})
+            kitchens = f" of {len(participants)} participants ({', '.join(participants)})"
+        else:
+            path = out
+            option = "--video_uid_file"
+            kitchens = ""
+        write_whole(path, "".join(f"{video.video_id}\n" for video in source_videos))
+        hours = sum(video.seconds for video in source_videos) / 3600
+        typer.echo(
+            f"{source}: {len(source_videos)} videos{kitchens}; the questions show {hours:.2f} "
+            f"hours. Written to {path}, for {option} of the downloader"
+        )
+    if frames:
+        _write_frames(videos, out.with_name(f"{out.stem}_frames.csv"))
+
+
+def _write_frames(videos: Sequence[NeededFrames], path: Path) -> None:
+    """Write the frames that tasks may read, and print their number."""
+    lines = []
+    for video in videos:
+        for first, last in video.runs:
+            lines.append(f"{video.source},{video.video_id},{first},{last}\n")
+    write_whole(path, "".join(["video_source,video_id,first_frame,last_frame\n", *lines]))
+    num_frames = sum(video.num_frames for video in videos)
+    typer.echo(f"{num_frames} frames that tasks may read, in {len(lines)} runs. Written to {path}")
+
+
+def cut(
+    annotations: Annotations,
+    split: Split,
+    out: ClipsOut,
+    epic_kitchens: EpicKitchens = None,
+    ego4d: Ego4d = None,
+    epic_video_info: EpicVideoInfo = None,
+    *,
+    skip_missing: SkipMissing = False,
+) -> None:
+    """Cut one clip per question from the source videos, for `data prepare egoplan --clips`.
+
+    Each `<sample_id>.mp4` (H.264) contains every frame that a task may read: from the start of the
+    first past action to the observation. To resume an interrupted run, repeat the command.
+
+    Example: `lmms-egoplan data cut egoplan EgoPlan_validation.json --split val --epic-kitchens
+    EPIC-KITCHENS --ego4d ego4d/video_288p --out clips`
+    """
+    roots = {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}
+    media = Media(roots, epic_video_info=epic_video_info, skip_missing=skip_missing)
+    _cut(annotations, records.read_annotations(annotations, split), media, out)
+
+
+def cut_bench2(
+    annotations: Bench2Annotations,
+    out: ClipsOut,
+    ego4d: Ego4d = None,
+    *,
+    skip_missing: SkipMissing = False,
+) -> None:
+    """Cut one clip per question from the source videos, for `data prepare egoplan_bench2 --clips`.
+
+    Each `<sample_id>.mp4` (H.264) contains every frame that a task may read: from the task's start
+    to the observation. To resume an interrupted run, repeat the command.
+
+    Example: `lmms-egoplan data cut egoplan_bench2 hub --ego4d ego4d/video_288p --out clips`
+    """
+    questions = records.read_bench2_annotations(annotations)
+    _cut(annotations, questions, Media({EGO4D: ego4d}, skip_missing=skip_missing), out)
+
+
+def _cut(
+    annotations: str | Path, questions: Sequence[records.Question], media: Media, out: Path
+) -> None:
+    """Cut the clips, and print their number and the missing ones."""
+    found_media = find_media(annotations, questions, media)
+    clips = cut_clips(
+        annotations, questions, found_media.footage, out, skip_missing=media.skip_missing
+    )
+    if found_media.message:
+        typer.echo(found_media.message, err=True)
+    for sample_id, reason in clips.failed.items():
+        typer.echo(f"sample_id {sample_id}: {reason}", err=True)
+    num_clips = clips.cut + clips.reused
+    typer.echo(
+        f"{num_clips} of {len(questions)} clips, {clips.seconds / 3600:.2f} hours, "
+        f"{clips.size / 1e6:.1f} MB, in {out} ({clips.cut} new, {clips.reused} reused, "
+        f"{len(questions) - num_clips} skipped)"
+    )
+
+
+def judge(
+    runs: Runs,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Output folder; pass it to `report`.")],
+    sample: Sample = None,
+    retry_rejected: Retry = False,
+    estimate: EstimateOnly = False,
+    prices: Prices = None,
+    max_requests: MaxRequests = None,
+    max_cost: MaxCost = None,
+) -> None:
+    """Have a judge name the types of failures in a run's wrong answers (Fig. 6 of the paper).
+
+    The judge sees what the page of `annotate egoplan-failures` shows, without frames if a
+    question's video is missing. The prompt is this project's. With the same runs and `--sample`,
+    both commands draw the same answers: pass `report` both folders to compare the judge with
+    people.
+
+    Set the endpoint with LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY, and the model
+    with LMMS_EGOPLAN_JUDGE_MODEL. It must read images (default: gpt-4o-2024-11-20). Replies are
+    stored as they arrive: to resume an interrupted run, repeat the command.
+
+    Example: `lmms-egoplan judge egoplan runs/my-model --sample 100 --out judged-failures`
+    """
+    # Imported here because reports load SciPy.
+    from lmms_egoplan.report.egoplan import failures, wrong_answers
+
+    asking = LlmUsage(
+        retry_rejected, estimate, prices, probes=True, max_requests=max_requests, max_cost=max_cost
+    )
+    settings = language_model(DEFAULT_MODEL, asking=asking)
+    judged = list(failures.judge_failures(wrong_answers(runs, sample), settings))
+    settings.asking.finish_estimate()
+    write_folder(
+        out, "egoplan", {failures.LABELS: json_lines(failure.model_dump() for failure in judged)}
+    )
+    for row in failures.share_rows(judged):
+        typer.echo(f"{row['model']}, {row['type']}: {row['count']} of {row['typed']} answers")
+    settings.asking.print_cost()
+    end(out / failures.LABELS, sum(failure.type is None for failure in judged), len(judged))
+
+
+def submit(
+    samples: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SAMPLES",
+            help=(
+                "A run's `*_samples_egoplan_test.jsonl` or `*_samples_egoplan_val.jsonl`, or "
+                "its predictions file."
+            ),
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help="Output file for the submission, JSON.")
+    ],
+    split: Annotated[
+        Literal["val", "test"] | None,
+        typer.Option(
+            help=(
+                "Split of the submission. Default: the split in the samples file's name, "
+                "otherwise test."
+            )
+        ),
+    ] = None,
+) -> None:
+    """Write a submission for EgoPlan's leaderboard, which takes one file per split (val, test).
+
+    The file is a JSON list of sample_id and label, with each id of the split exactly once. First
+    prepare the split with all of its questions. The samples come from `--tasks egoplan_test` or
+    `--tasks egoplan_val` with `--log_samples`.
+
+    Example: `lmms-egoplan submit egoplan runs/model/20250101_120000_samples_egoplan_val.jsonl
+    --out submission_val.json`
+    """
+    predictions = submission.read_predictions(samples)
+    split = split or submission.split_of(samples)
+    ids = submission.split_ids(split)
+    labels = submission.build_submission(predictions, ids, split)
+    write_whole(out, json.dumps(labels, indent=1) + "\n")
+    typer.echo(
+        f"{len(labels)} labels for the {split} split written to {out}. They cover {len(labels):,} "
+        f"of {len(ids):,} prepared questions and {len(labels):,} of {EGOPLAN.official[split]:,} "
+        "official ones."
+    )

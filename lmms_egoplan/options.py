@@ -1,0 +1,55 @@
+"""Arguments and options that commands of several rooms have."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Instances = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help=(
+            "The release's folder `annotation` with tasks and images (default: the prepared data)."
+        ),
+    ),
+]
+LabelledPlans = Annotated[
+    Path,
+    typer.Argument(
+        metavar="PLANS",
+        help=(
+            "Plans with human labels: finetuning_data.jsonl in bleu-cls/data of ActPlan-1K's "
+            "repository."
+        ),
+    ),
+]
+Splits = Annotated[
+    Path,
+    typer.Argument(
+        metavar="ACTIVITIES",
+        help="Splits of the activities: activities.txt, in the same folder as PLANS.",
+    ),
+]
+EpicKitchens = Annotated[
+    Path | None,
+    typer.Option(help="Folder with EPIC-KITCHENS' RGB frames, such as `P01/rgb_frames/`."),
+]
+Ego4d = Annotated[Path | None, typer.Option(help="Folder with Ego4D's videos, `<video_id>.mp4`.")]
+EpicVideoInfo = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help=(
+            "EPIC-KITCHENS-100's list of videos, `EPIC_100_video_info` (CSV), to check IDs, "
+            "lengths and frame rates."
+        ),
+    ),
+]
+Runs = Annotated[
+    list[Path], typer.Argument(metavar="RUNS", help="Folders with runs, with `--log_samples`.")
+]
+Sample = Annotated[
+    int | None,
+    typer.Option(min=1, help="Size of a random sample of each task's wrong answers. Default: all."),
+]

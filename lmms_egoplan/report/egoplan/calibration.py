@@ -1,0 +1,290 @@
+"""Report the calibration of ranked choices, risk by coverage and conformal sets.
+
+Also compute a threshold for the planner from a run. A probability is the softmax of the four
+choices' mean log-probabilities per token. Shortcut tasks, presets, inexact runs and written letters
+have no row.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.report.benchmark import Spec
+from lmms_egoplan.report.charts import finish, marker, new_figure, shade
+from lmms_egoplan.report.document import Figure
+from lmms_egoplan.report.egoplan.answers import EGOPLAN, EGOPLAN_BENCH2, Series, read_series
+from lmms_egoplan.report.run import Run
+from lmms_egoplan.report.runs import read_run
+from lmms_egoplan.stats import calibration as measures
+from lmms_egoplan.stats.intervals import FEWEST_CLUSTERS, why_no_interval
+from lmms_egoplan.text import join_list
+
+LEVELS = (0.8, 0.9, 0.95)
+# Description of the figures, for readers who cannot see them.
+_TABLE_WITH_POINTS = (
+    'The table "Right choices by confidence, and errors by coverage" has the points.'
+)
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """The questions of a task whose choices all have finite scores.
+
+    Attributes:
+        task: Name of the task.
+        scores: Mean log-probability per token of each choice.
+        gold: Index of the right choice.
+        videos: The questions' videos.
+        excluded_ids: Ids of the other questions.
+    """
+
+    task: str
+    scores: np.ndarray
+    gold: np.ndarray
+    videos: list[str]
+    excluded_ids: list[str]
+
+    @property
+    def num_videos(self) -> int:
+        """Number of distinct videos."""
+        return len(set(self.videos))
+
+    def cells(self) -> dict[str, Any]:
+        """Return the counts, by column key."""
+        return {
+            "questions": len(self.gold),
+            "videos": self.num_videos,
+            "excluded": len(self.excluded_ids),
+            "task": self.task,
+            "ids": join_list(self.excluded_ids, 5) or None,
+        }
+
+
+def ranked_answers(task: Series) -> Ranked | None:
+    """Return the scores of a task's choices; None if it has no samples, or is not reported here."""
+    if not task.is_ranked or task.ranking_flaw or task.shortcut or not task.answers:
+        return None
+    scores = []
+    gold = []
+    videos = []
+    excluded_ids = []
+    for answer in task.answers.values():
+        logprobs = np.array(answer.record.logprobs or [None] * len(LETTERS), dtype=float)
+        if answer.cluster is None or not np.isfinite(logprobs).all():
+            excluded_ids.append(answer.id)
+            continue
+        scores.append(logprobs)
+        gold.append(LETTERS.index(str(answer.key[2])))
+        videos.append(str(answer.cluster))
+    return Ranked(
+        task=task.task,
+        scores=np.array(scores, dtype=float).reshape(-1, len(LETTERS)),
+        gold=np.array(gold, dtype=int),
+        videos=videos,
+        excluded_ids=excluded_ids,
+    )
+
+
+def calibration_rows(tasks: Sequence[Series]) -> dict[str, Rows]:
+    """Return the rows of the tables ``calibration``, ``prediction_sets`` and ``reliability``."""
+    rows: dict[str, Rows] = {"calibration": [], "prediction_sets": [], "reliability": []}
+    for task in tasks:
+        ranked = ranked_answers(task)
+        if ranked is None:
+            continue
+        row: dict[str, Any] = {"run": task.run.name} | ranked.cells()
+        if ranked.num_videos < FEWEST_CLUSTERS:
+            no_value = why_no_interval(ranked.num_videos, "videos")
+            rows["calibration"].append(row | {"no_value": no_value})
+            continue
+        for cells, points in _fits(ranked):
+            rows["calibration"].append(row | cells)
+            rows["reliability"] += [row | cells | point | {"series": task} for point in points]
+        for level in LEVELS:
+            sets = measures.conformal_sets(ranked.scores, ranked.gold, ranked.videos, level)
+            rows["prediction_sets"].append(row | sets)
+    return rows
+
+
+def _fits(ranked: Ranked) -> Iterator[tuple[dict[str, Any], Rows]]:
+    """Yield the cells and the curves of the probabilities, first as they are, then fitted.
+
+    Each question's fitted temperature comes from the other videos.
+    """
+    yield _fit_cells(ranked, "as is", 1.0, 1.0)
+    temperature = measures.fit_temperature(ranked.scores, ranked.gold)
+    temperatures = measures.cross_fitted(ranked.scores, ranked.gold, ranked.videos)
+    yield _fit_cells(ranked, "fitted", temperature, temperatures)
+
+
+def _fit_cells(
+    ranked: Ranked, kind: str, temperature: float, temperatures: Any
+) -> tuple[dict[str, Any], Rows]:
+    """Return the cells and the curves for one way to compute probabilities.
+
+    Args:
+        kind: Its name in the tables.
+        temperature: The temperature that the table shows.
+        temperatures: One for all questions, or one for each.
+    """
+    confidence, is_right = measures.choices(ranked.scores, ranked.gold, temperatures)
+    error = measures.calibration_error(confidence, is_right, ranked.videos)
+    brier = measures.brier_score(ranked.scores, ranked.gold, temperatures, ranked.videos)
+    cells = {
+        "kind": kind,
+        "temperature": temperature,
+        "aurc": 100 * measures.area_under_risk(confidence, is_right),
+        **error.cells("ece", "ece_", 100),
+        **brier.cells("brier", "brier_"),
+    }
+    return cells, list(measures.curves(confidence, is_right))
+
+
+def calibration_figures(spec: Spec, rows: Rows) -> Iterator[Figure]:
+    """Yield the reliability diagram and the risk-coverage curve of the tasks with a video.
+
+    Args:
+        spec: The benchmark's specification.
+        rows: Rows of the table ``reliability``.
+    """
+    rows_with_video = [row for row in rows if row["series"].is_main]
+    groups = groupby(rows_with_video, itemgetter("run", "task", "kind"))
+    lines = [list(points) for _, points in groups]
+    if not lines:
+        return
+    yield Figure(
+        f"{spec.name}_reliability",
+        "Reliability of probabilities",
+        "Ten points per line, each with equally many questions. Below the dotted line, the model "
+        "is overconfident. Solid: the probabilities as they are. Dashed: with temperatures fitted "
+        "to other videos.",
+        partial(_draw_reliability, lines),
+        _TABLE_WITH_POINTS,
+    )
+    yield Figure(
+        f"{spec.name}_risk_coverage",
+        "Errors by coverage",
+        "The share of errors if only the most confident questions are answered. Solid: the "
+        "probabilities as they are. Dashed: with temperatures fitted to other videos.",
+        partial(_draw_risk_coverage, lines),
+        _TABLE_WITH_POINTS,
+    )
+
+
+def _draw_reliability(lines: Sequence[Rows]) -> Any:
+    figure, axes = new_figure(5.4, 4.4)
+    axes.plot([0, 100], [0, 100], color="0.15", linestyle=":", linewidth=1.2, label="calibrated")
+    _draw_lines(axes, lines, "confidence", "right")
+    axes.set(
+        xlim=(0, 100),
+        ylim=(0, 100),
+        xlabel="mean probability of the best choice, %",
+        ylabel="right choices, %",
+    )
+    finish(axes)
+    return figure
+
+
+def _draw_risk_coverage(lines: Sequence[Rows]) -> Any:
+    figure, axes = new_figure(5.4, 4.4)
+    _draw_lines(axes, lines, "answered", "risk")
+    axes.set(
+        xlim=(0, 100),
+        ylim=(0, 100),
+        xlabel="coverage (the most confident questions), %",
+        ylabel="errors among these, %",
+    )
+    finish(axes)
+    return figure
+
+
+def _draw_lines(axes: Any, lines: Sequence[Rows], x: str, y: str) -> None:
+    """Draw a line through the points of each task, whose coordinates are in columns `x` and `y`."""
+    for points in lines:
+        task = points[0]["series"]
+        kind = points[0]["kind"]
+        axes.plot(
+            [point[x] for point in points],
+            [point[y] for point in points],
+            label=f"{task.short_name}, {kind}",
+            markersize=5,
+            color=shade(task.look),
+            marker=marker(task.look),
+            linestyle="-" if kind == "as is" else "--",
+        )
+
+
+def read_threshold(path: Path, model: str, adapter: Path | None, level: float) -> tuple[float, str]:
+    """Compute the threshold of conformal sets from a run of the planner's model.
+
+    Also describe the calibration. If the run has several ranked tasks with a video,
+    ``egoplan_val_clips`` counts, else the first one.
+
+    Args:
+        path: Folder or results file of the run, with samples.
+        model, adapter: Name or folder of the model, and folder of its adapter.
+        level: Above 0 and below 1.
+
+    Raises:
+        LmmsEgoplanError: There is no run, or several; it has another model or no ranked answers to
+            questions of EgoPlan-Bench or EgoPlan-Bench2; or it has too few videos for the level.
+    """
+    run, _ = read_run(path, path.name, ())
+    _check_model(run, path, model, adapter)
+    ranked = _calibration_answers(run)
+    gaps = measures.gaps_of(ranked.scores, ranked.gold)
+    threshold = measures.conformal_threshold(gaps, ranked.videos, level)
+    if math.isinf(threshold):
+        needed = math.ceil(level / (1 - level) - 1e-9)
+        raise LmmsEgoplanError(
+            f"--calibration {path}: --ask-when-unsure {level:g} needs samples of questions of "
+            f"{needed:,} videos, with ranked choices; {ranked.task} has {ranked.num_videos:,} "
+            "videos. Use a lower level, or run more questions of egoplan_val_clips or egoplan_val "
+            "with --log_samples"
+        )
+    return threshold, (
+        f"level {level:g}, calibrated on {len(ranked.gold):,} questions of {ranked.task} in "
+        f"{ranked.num_videos:,} videos ({len(ranked.excluded_ids):,} without finite scores "
+        "excluded)"
+    )
+
+
+def _check_model(run: Run, path: Path, model: str, adapter: Path | None) -> None:
+    """Check that a run is of the planner's model.
+
+    The names may be paths of different length.
+    """
+    arguments = run.provenance.get("arguments", "").split(",")
+    adapters = [argument for argument in arguments if argument.startswith("peft=")]
+    run_model = ", ".join([run.model, *adapters])
+    planner_model = f"{model}, peft={adapter}" if adapter else model
+    if not f"/{planner_model}".endswith(f"/{run_model}"):
+        raise LmmsEgoplanError(
+            f"--calibration {path}: the run is of {run_model}, but the planner's model is "
+            f"{planner_model}; pass a run of the same model and adapter"
+        )
+
+
+def _calibration_answers(run: Run) -> Ranked:
+    """Return the answers of ``egoplan_val_clips``, else of the first ranked task with a video."""
+    tasks = read_series([run], EGOPLAN) + read_series([run], EGOPLAN_BENCH2)
+    usable = {}
+    for task in tasks:
+        ranked = ranked_answers(task) if task.is_main else None
+        if ranked is not None:
+            usable[task.task] = ranked
+    if "egoplan_val_clips" in usable:
+        return usable["egoplan_val_clips"]
+    for ranked in usable.values():
+        return ranked
+    return Ranked("the run", np.zeros((0, len(LETTERS))), np.zeros(0, int), [], [])

@@ -1,0 +1,152 @@
+"""Measure what the video adds to ranked choices.
+
+Compare a run's own task ("seen") with the same questions without the video ("unseen"). The
+measures are this project's.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
+from lmms_egoplan.report.egoplan.answers import Choice, Series
+from lmms_egoplan.report.scores import Answer, Key, mean_of
+from lmms_egoplan.report.tables import Value
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A measure of what the video adds.
+
+    Attributes:
+        label: Its name in the table.
+        unit: Unit in the table.
+        scale: Factor from a score to the unit. Shares have the factor for per cent.
+    """
+
+    label: str
+    unit: str
+    scale: float = 1
+
+
+MEASURES = {
+    "gain": Measure("added to the right choice", "nats"),
+    "gain_margin": Measure("added to its margin", "nats"),
+    "gain_token": Measure("added to the right choice", "nats per token"),
+    "gain_margin_token": Measure("added to its margin", "nats per token"),
+    "without": Measure("right without seeing", "%", 100),
+    "only_with": Measure("right only with seeing", "%", 100),
+    "only_without": Measure("right only without seeing", "%", 100),
+    "never": Measure("never right", "%", 100),
+}
+"""The measures by the name of their scores, in the table's order."""
+
+
+Logprobs = Sequence[float | None] | None
+
+
+def information_gain(
+    seen: Logprobs, unseen: Logprobs, gold: int
+) -> tuple[float, float] | tuple[None, None]:
+    """Return what seeing adds to the right choice, and to its margin over the best wrong one.
+
+    Args:
+        seen, unseen: Log-probabilities of the choices, at least two, in nats or nats per token;
+            None if unknown.
+        gold: Index of the right choice.
+
+    Returns:
+        Both in the unit of the log-probabilities; None if one of these is unknown or not finite.
+
+    >>> seen, unseen = [-1.0, -3.0, -5.0], [-2.0, -2.5, -2.25]
+    >>> information_gain(seen, unseen, gold=0)  # the margin grows from 0.25 to 2
+    (1.0, 1.75)
+    >>> information_gain([-1.0, None], [-2.0, -2.5], gold=0)
+    (None, None)
+    """
+    if seen is None or unseen is None:
+        return None, None
+    logprobs = np.array([seen, unseen], dtype=float)
+    if not np.isfinite(logprobs).all():
+        return None, None
+    right = logprobs[:, gold]
+    best_wrong = np.delete(logprobs, gold, axis=1).max(axis=1)
+    margins = right - best_wrong
+    return float(right[0] - right[1]), float(margins[0] - margins[1])
+
+
+def with_gains(series: Sequence[Series]) -> list[Series]:
+    """Add the scores of `MEASURES` to the answers of tasks with the video.
+
+    The same run must also have answered the question without the video. Inexact tasks have none.
+    """
+    unseen_answers = {
+        (task.run.name, task.task): task.answers or {}
+        for task in series
+        if _is_exact(task) and task.without_video
+    }
+    results = []
+    for task in series:
+        if task.answers and task.is_main and _is_exact(task):
+            unseen = unseen_answers.get((task.run.name, f"{task.task}_blind"), {})
+            task = replace(task, answers=_with_gains(task.answers, unseen))
+        results.append(task)
+    return results
+
+
+def _is_exact(task: Series) -> bool:
+    return task.is_ranked and not task.ranking_flaw
+
+
+def _with_gains(seen: Mapping[Key, Answer], unseen: Mapping[Key, Answer]) -> dict[Key, Answer]:
+    answers = dict(seen)
+    for key, answer in seen.items():
+        if key in unseen:
+            answers[key] = _with_gain(answer, unseen[key])
+    return answers
+
+
+def _with_gain(seen: Answer, unseen: Answer) -> Answer:
+    """Add the scores of `MEASURES` to an answer."""
+    seen_choice: Choice = seen.record
+    unseen_choice: Choice = unseen.record
+    gold = LETTERS.index(str(seen.key[2]))
+    scores: dict[str, float | None] = dict.fromkeys(MEASURES)
+    scores["gain"], scores["gain_margin"] = information_gain(
+        seen_choice.sums, unseen_choice.sums, gold
+    )
+    scores["gain_token"], scores["gain_margin_token"] = information_gain(
+        seen_choice.logprobs, unseen_choice.logprobs, gold
+    )
+    right_seen = seen.scores["acc"]
+    right_unseen = unseen.scores["acc"]
+    if right_seen is not None and right_unseen is not None:
+        scores["without"] = right_unseen
+        scores["only_with"] = right_seen * (1 - right_unseen)
+        scores["only_without"] = (1 - right_seen) * right_unseen
+        scores["never"] = (1 - right_seen) * (1 - right_unseen)
+    return replace(seen, scores={**seen.scores, **scores})
+
+
+def gain_rows(series: Iterable[Series]) -> Iterator[dict[str, Value]]:
+    """Yield a row for each measure of each run that has both tasks.
+
+    Measures without a value have a row, too.
+    """
+    for task in series:
+        paired = [answer for answer in (task.answers or {}).values() if "gain" in answer.scores]
+        if not paired:
+            continue
+        for name, measure in MEASURES.items():
+            is_share = measure.scale == 100
+            # Gains have no bounds.
+            mean = mean_of(paired, name, measure.scale, top=100 if is_share else None)
+            row = {
+                "run": task.run.name,
+                "task": task.task,
+                "measure": measure.label,
+                "unit": measure.unit,
+            }
+            counts = {"questions": mean.questions, "asked": len(paired)}
+            yield row | mean.cells("value") | counts

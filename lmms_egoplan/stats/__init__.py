@@ -1,0 +1,1 @@
+"""Statistics that benchmarks, judges and reports share: intervals, comparisons and agreement."""
