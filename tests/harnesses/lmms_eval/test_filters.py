@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from lmms_eval.api.instance import Instance, TokenCounts
 
-from lmms_egoplan.harnesses.lmms_eval.filters import RequestFilter
+from lmms_egoplan.harnesses.lmms_eval.filters import RequestFilter, Response
 
 
 class Task:
@@ -39,4 +39,4 @@ def test_an_answer_that_reaches_the_token_limit_is_truncated(output_tokens, trun
     request_filter = RequestFilter()
     request_filter.requests = [Task().answered(output_tokens, limit=16)]
     (response,) = request_filter.responses([["open tap"]])
-    assert response == (0, "open tap", truncated)
+    assert response == Response(0, "open tap", truncated)
