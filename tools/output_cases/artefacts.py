@@ -17,7 +17,14 @@ from typing import Any
 
 from loguru import logger
 
-from output_cases.inputs import INTENTS, THOUGHTS, prepare_sets, scripted_judge, write_answers
+from output_cases.inputs import (
+    INTENTS,
+    THOUGHTS,
+    demo_sets,
+    prepare_sets,
+    scripted_judge,
+    write_answers,
+)
 
 _JUDGED = {"egothink": THOUGHTS, "egointent": INTENTS}
 _MODEL = "org/judge-of-the-artefacts"
@@ -85,11 +92,9 @@ def read(names: Sequence[str]) -> int:
 
 def _prepare_again(old: Path, data: Path) -> list[str]:
     """Prepare the old sets in a new folder, from the folder that contains them."""
-    from lmms_egoplan.benchmarks.base import DEMO_SETS
-
     os.environ["LMMS_EGOPLAN_DATA"] = str(data)
     os.chdir(old)
-    results = [_command("data", "prepare", *demo_set.prepare) for demo_set in DEMO_SETS.values()]
+    results = [_command("data", "prepare", *demo_set.prepare) for demo_set in demo_sets()]
     return [result.output[-_LONGEST_PROBLEM:] for result in results if result.exit_code]
 
 

@@ -27,11 +27,20 @@ THOUGHTS = "thoughts.jsonl"
 INTENTS = "intents.jsonl"
 
 
+def demo_sets() -> list[Any]:
+    """Return the demo's sets of the tree that is imported, which may be an older one."""
+    try:
+        from lmms_egoplan.benchmarks.base import DEMO_SETS
+    except ModuleNotFoundError:
+        from lmms_egoplan.benchmarks.registry import DEMO_SETS
+
+    return [*DEMO_SETS.values()]
+
+
 def prepare_sets() -> None:
     """Copy and prepare the demo's sets in the current folder, with a tiny model and an encoder."""
     from typer.testing import CliRunner
 
-    from lmms_egoplan.benchmarks.base import DEMO_SETS
     from lmms_egoplan.cli import app
     from lmms_egoplan.demo.checkpoint import write_checkpoint, write_encoder
     from lmms_egoplan.demo.sets import copy_set
@@ -40,7 +49,7 @@ def prepare_sets() -> None:
     write_checkpoint(Path("checkpoint"))
     write_encoder(Path("tiny-encoder"))
     os.environ["LMMS_EGOPLAN_ENCODER"] = str(Path("tiny-encoder").resolve())
-    for demo_set in DEMO_SETS.values():
+    for demo_set in demo_sets():
         copy_set(demo_set, Path())
         result = CliRunner().invoke(app, ["data", "prepare", *demo_set.prepare])
         assert result.exit_code == 0, result.output
