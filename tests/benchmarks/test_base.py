@@ -40,6 +40,10 @@ NAMING = (
     "sensitivity",
     "training",
 )
+# Modules for each benchmark in rooms that serve all of them, and arguments of their commands.
+OF_EACH = re.compile(
+    r"report/(egoplan|egothink|egointent|actplan)/.*|report/(benchmarks|judged)\.py|options\.py"
+)
 # Base of the tasks of both versions of one benchmark.
 BASE_OF_TASKS = PACKAGE / "harnesses" / "lm_eval" / "choices.py"
 # Its last text says where to look in the report of the demo.
@@ -192,9 +196,11 @@ def test_no_answer_stops_at_an_empty_line(benchmark):
 def files_of_all():
     """Yield the modules and templates that all benchmarks share."""
     for path in sorted(PACKAGE.rglob("*")):
+        place = path.relative_to(PACKAGE)
         if (
             path.suffix in (".py", ".js", ".jinja", ".css")
-            and path.relative_to(PACKAGE).parts[0] not in NAMING
+            and place.parts[0] not in NAMING
+            and not OF_EACH.fullmatch(place.as_posix())
         ):
             yield path
 

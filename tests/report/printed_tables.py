@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pandas as pd
 
-import lmms_egoplan.benchmarks
+import lmms_egoplan.report
 from lmms_egoplan.report.published import load_table
 
 _FOLDERS = {
     path.parent.parent.name: path.parent
-    for path in Path(lmms_egoplan.benchmarks.__path__[0]).glob("*/published/tables.json")
+    for path in Path(lmms_egoplan.report.__path__[0]).glob("*/published/tables.json")
 }
 DESCRIBED = {
     f"{name}_{table}": described
