@@ -41,7 +41,6 @@ from lmms_egoplan.report.egointent.answer_files import (
     rows_of,
     write_judged,
 )
-from lmms_egoplan.report.egointent.statistics import statistics_files
 
 if TYPE_CHECKING:
     pass
@@ -117,6 +116,9 @@ def prepare(
         typer.echo(f"Steps with unverified labels: {summary['unverified']}")
     if figures:
         steps = check_records(annotations, load(annotations, field_by_key))
+        # Imported here because figures load SciPy.
+        from lmms_egoplan.report.egointent.statistics import statistics_files
+
         write_figures(summary, statistics_files(steps))
 
 

@@ -11,7 +11,7 @@ from report.two_models import ITEMS, RUNS, SECTIONS
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory):
+def page_folder(tmp_path_factory):
     """Write the report of `two_models` and return its folder."""
     out = tmp_path_factory.mktemp("report")
     page.write_page(out, SECTIONS, ITEMS, RUNS, ("results/old: killed, no results file",))
@@ -50,16 +50,55 @@ def watched_tab(browser, address, **settings):
 
 
 @pytest.fixture
-def tab(browser, written, request):
+def tab(browser, page_folder, request):
     """Open the report in a `watched_tab`, and unfold it."""
     with watched_tab(
-        browser, (written / "index.html").as_uri(), **getattr(request, "param", {})
+        browser, (page_folder / "index.html").as_uri(), **getattr(request, "param", {})
     ) as opened:
         unfold(opened)
         yield opened
 
 
 @pytest.fixture(scope="module", params=SMALL)
-def small(request, small_reports):
+def any_small(request, small_reports):
     with small_reports(request.param) as report:
         yield report
+
+
+@pytest.fixture(scope="module")
+def small(request, small_reports):
+    """The small report of the benchmark that a test module's folder names."""
+    with small_reports(request.path.parent.name) as report:
+        yield report
+
+
+@pytest.fixture(scope="module")
+def runs(small):
+    return small.runs
+
+
+@pytest.fixture(scope="module")
+def section(small):
+    return small.section
+
+
+@pytest.fixture(scope="module")
+def written(small):
+    return small.folder
+
+
+@pytest.fixture(scope="module")
+def logged(small):
+    return small.counting.answers(small.folder)
+
+
+@pytest.fixture(scope="module")
+def bert(small):
+    return small.inputs.similarity
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    """A data root that does not exist yet."""
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    return tmp_path / "data"

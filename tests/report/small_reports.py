@@ -16,12 +16,12 @@ from report.counting import Counting
 from report.prepared import prepare_data
 from report.synthetic import write_run
 
-_TESTS = Path(__file__).parents[1] / "benchmarks"
+_TESTS = Path(__file__).parent
 # The benchmarks with small runs.
 SMALL = [
     benchmark.name
     for benchmark in BENCHMARKS
-    if (_TESTS / benchmark.name / "report" / "synthetic_runs.py").exists()
+    if (_TESTS / benchmark.name / "synthetic_runs.py").exists()
 ]
 
 
@@ -48,7 +48,7 @@ def write_small_report(name: str, folder: Path) -> SmallReport:
     """
     from benchmarks.actplan.tiny_encoder import write_encoder
 
-    case = import_module(f"benchmarks.{name}.report.synthetic_runs")
+    case = import_module(f"report.{name}.synthetic_runs")
     (benchmark,) = (benchmark for benchmark in BENCHMARKS if benchmark.name == name)
     write_encoder(folder / "bert")
     for folder_name, harness, model, tasks, options in case.COUNTING.runs():

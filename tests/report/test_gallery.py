@@ -99,8 +99,8 @@ def test_a_question_opens_with_choices_log_probabilities_and_frames(tab):
 
 
 @pytest.mark.nightly
-def test_a_link_to_a_question_opens_it_and_hostile_texts_are_texts(tab, written):
-    tab.goto(f"{(written / 'index.html').as_uri()}#gallery/egothink/existence/1")
+def test_a_link_to_a_question_opens_it_and_hostile_texts_are_texts(tab, page_folder):
+    tab.goto(f"{(page_folder / 'index.html').as_uri()}#gallery/egothink/existence/1")
     tab.reload()
     answer = tab.locator(".said").nth(0)
     answer.wait_for()
@@ -116,8 +116,8 @@ def test_a_link_to_a_question_opens_it_and_hostile_texts_are_texts(tab, written)
 
 
 @pytest.mark.nightly
-def test_a_link_to_a_missing_question_shows_a_message(tab, written):
-    tab.goto(f"{(written / 'index.html').as_uri()}#gallery/egoplan/9999")
+def test_a_link_to_a_missing_question_shows_a_message(tab, page_folder):
+    tab.goto(f"{(page_folder / 'index.html').as_uri()}#gallery/egoplan/9999")
     tab.reload()
     assert "egoplan/9999" in tab.locator("#notice").inner_text()
     assert not tab.locator("dialog").is_visible()

@@ -20,15 +20,15 @@ from report.report_json import benchmark_of
 from report.synthetic import write_run
 
 
-def test_without_prepared_data_questions_come_from_lm_evals_logs(small, monkeypatch, tmp_path):
-    items = small.report(small.runs).items()
+def test_without_prepared_data_questions_come_from_lm_evals_logs(any_small, monkeypatch, tmp_path):
+    items = any_small.report(any_small.runs).items()
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
-    logged = small.report(small.runs).items()
+    logged = any_small.report(any_small.runs).items()
     assert [(item.key, item.question) for item in logged] == [
         (item.key, item.question) for item in items
     ]
     assert {item.images for item in logged} == {None}
-    bare = small.report([run for run in small.runs if run.harness == "lmms-eval"])
+    bare = any_small.report([run for run in any_small.runs if run.harness == "lmms-eval"])
     assert [item.key for item in bare.items()] == [item.key for item in items]
     assert {item.images for item in bare.items()} == {None}
     assert not {item.question for item in bare.items()} & {item.question for item in items}
@@ -38,22 +38,22 @@ def test_without_prepared_data_questions_come_from_lm_evals_logs(small, monkeypa
     )
 
 
-def test_equal_ids_with_other_gold_answers_are_other_questions(small, tmp_path):
-    tasks = min((tasks for *_, tasks, _ in small.counting.runs()), key=len)
+def test_equal_ids_with_other_gold_answers_are_other_questions(any_small, tmp_path):
+    tasks = min((tasks for *_, tasks, _ in any_small.counting.runs()), key=len)
     other_tasks = {
         task: Answers(
-            [doc | small.counting.other_gold(doc) for doc in answers.docs], answers.responses
+            [doc | any_small.counting.other_gold(doc) for doc in answers.docs], answers.responses
         )
         for task, answers in tasks.items()
     }
     write_run(tmp_path / "one", "lmms-eval", "org/One", tasks)
     write_run(tmp_path / "other", "lmms-eval", "org/Other", other_tasks)
     runs = read_runs([tmp_path]).runs
-    report = small.report(runs)
+    report = any_small.report(runs)
     section = report.section()
     assert f"{report.SPEC.name}_comparisons" not in {table.key for table in section.tables}
     items = {item.key: item for item in report.items()}
-    alone = [{item.key: item.identity for item in small.report([run]).items()} for run in runs]
+    alone = [{item.key: item.identity for item in any_small.report([run]).items()} for run in runs]
     keys = [*alone[0]]
     assert items.keys() == {*keys, *(f"{key} (2)" for key in keys)}
     for key in keys:
@@ -67,19 +67,19 @@ def test_equal_ids_with_other_gold_answers_are_other_questions(small, tmp_path):
     assert any(str(missing) in remark and "prepared data" in remark for remark in section.remarks)
 
 
-def test_questions_have_the_video_and_each_answer_has_its_task(small):
-    tasks = {(name, task.version) for run in small.runs for name, task in run.tasks.items()}
-    items = small.report(small.runs).items()
+def test_questions_have_the_video_and_each_answer_has_its_task(any_small):
+    tasks = {(name, task.version) for run in any_small.runs for name, task in run.tasks.items()}
+    items = any_small.report(any_small.runs).items()
     assert {answer.task for item in items for answer in item.answers.values()} <= tasks
-    has_videos = small.report.SPEC.clusters == "videos"
+    has_videos = any_small.report.SPEC.clusters == "videos"
     assert [item.video is not None for item in items] == [has_videos] * len(items)
     assert all(item.video in item.question for item in items if item.benchmark == "egointent")
 
 
-def test_runs_of_another_benchmark_have_no_section(small, tmp_path):
+def test_runs_of_another_benchmark_have_no_section(any_small, tmp_path):
     tasks = [{"actplan": actplan_answers(4, 0.5)}, {"egointent": egointent_answers(4, 50)}]
-    write_run(tmp_path, "lmms-eval", "org/Model-7B", tasks[small.report.SPEC.name == "actplan"])
-    report = small.report(read_runs([tmp_path]).runs)
+    write_run(tmp_path, "lmms-eval", "org/Model-7B", tasks[any_small.report.SPEC.name == "actplan"])
+    report = any_small.report(read_runs([tmp_path]).runs)
     assert (report.section(), report.items()) == (None, [])
 
 
@@ -88,15 +88,15 @@ def rounded(value):
     return pytest.approx(value, abs=5.1e-5) if isinstance(value, float) else value
 
 
-def test_a_run_without_samples_has_only_its_scores(small, tmp_path):
-    _, harness, model, tasks, _ = min(small.counting.runs(), key=lambda run: len(run[3]))
+def test_a_run_without_samples_has_only_its_scores(any_small, tmp_path):
+    _, harness, model, tasks, _ = min(any_small.counting.runs(), key=lambda run: len(run[3]))
     write_run(tmp_path, harness, model, tasks, log_samples=False)
     runs = read_runs([tmp_path]).runs
-    report = small.report(runs, small.inputs)
+    report = any_small.report(runs, any_small.inputs)
     section = report.section()
     scores = {
         (score["run"], score["task"]): score
-        for score in benchmark_of(small.section, small.runs)["scores"]
+        for score in benchmark_of(any_small.section, any_small.runs)["scores"]
     }
     for score in benchmark_of(section, runs)["scores"]:
         missing = {
@@ -106,8 +106,10 @@ def test_a_run_without_samples_has_only_its_scores(small, tmp_path):
             "gallery": score["gallery"],
         }
         assert score == scores[score["run"], score["task"]] | missing
-    complete_rows = {row["model"]: row for row in run_rows(small.section, small.counting.TABLE)}
-    for row in run_rows(section, small.counting.TABLE):
+    complete_rows = {
+        row["model"]: row for row in run_rows(any_small.section, any_small.counting.TABLE)
+    }
+    for row in run_rows(section, any_small.counting.TABLE):
         values = {key: value for key, value in row.items() if key not in ("low", "high")}
         assert values == {key: rounded(complete_rows[row["model"]][key]) for key in values}
         assert (row["low"], row["high"]) == (None, None)
@@ -116,13 +118,15 @@ def test_a_run_without_samples_has_only_its_scores(small, tmp_path):
     assert any(re.search("(no|without) samples", remark) for remark in section.remarks)
 
 
-def test_a_sample_of_another_form_is_an_error_that_names_run_and_task(small):
-    run = small.runs[0]
+def test_a_sample_of_another_form_is_an_error_that_names_run_and_task(any_small):
+    run = any_small.runs[0]
     task = next(iter(run.tasks.values()))
     first, *further = task.samples
-    broken = replace(task, samples=(first | {small.counting.RECORD: {"id": "1"}}, *further))
+    broken = replace(task, samples=(first | {any_small.counting.RECORD: {"id": "1"}}, *further))
     with pytest.raises(LmmsEgoplanError, match=f"{re.escape(run.name)}, samples of {task.task}"):
-        small.report([replace(run, tasks=run.tasks | {task.task: broken})], small.inputs).section()
+        any_small.report(
+            [replace(run, tasks=run.tasks | {task.task: broken})], any_small.inputs
+        ).section()
 
 
 @pytest.fixture(scope="module")

@@ -13,18 +13,18 @@ from report.report_json import attributes, benchmark_of, groups
 
 
 @pytest.fixture(scope="module")
-def benchmark(small):
-    return benchmark_of(small.section, small.runs)
+def benchmark(any_small):
+    return benchmark_of(any_small.section, any_small.runs)
 
 
 @pytest.fixture(scope="module")
-def counting(small):
-    return small.counting
+def counting(any_small):
+    return any_small.counting
 
 
 @pytest.fixture(scope="module")
-def answers(small):
-    return small.counting.answers(small.folder)
+def answers(any_small):
+    return any_small.counting.answers(any_small.folder)
 
 
 def of_run(answers, run):
@@ -81,8 +81,8 @@ def test_differences_include_only_answers_with_scores_in_both_runs(benchmark, co
         counting.check_pair(pair)
 
 
-def test_tests_include_only_questions_with_scores_in_both_runs(small, counting, answers):
-    pairs = rows(small.section, f"{small.report.SPEC.name}_comparisons")
+def test_tests_include_only_questions_with_scores_in_both_runs(any_small, counting, answers):
+    pairs = rows(any_small.section, f"{any_small.report.SPEC.name}_comparisons")
     assert len(pairs) == counting.COMPARED
     for pair in pairs:
         first, second = (
@@ -108,7 +108,7 @@ def test_tests_include_only_questions_with_scores_in_both_runs(small, counting, 
             )
 
 
-def test_slices_are_those_of_the_samples(benchmark, small, counting, answers):
+def test_slices_are_those_of_the_samples(benchmark, any_small, counting, answers):
     assert attributes(benchmark) == list(counting.ATTRIBUTES)
     for attribute, group_of, names in counting.GROUPS:
         members = groups(benchmark, attribute)
@@ -118,15 +118,15 @@ def test_slices_are_those_of_the_samples(benchmark, small, counting, answers):
         for (group, run), score in members.items():
             group_answers = [answer for answer in answers[run] if group_of(answer) == group]
             assert (score["value"], score["questions"]) == counting.mean_and_count(group_answers)
-            counting.check_ends_of_slice(score, group_answers, small.section, attribute)
+            counting.check_ends_of_slice(score, group_answers, any_small.section, attribute)
         order = list(dict.fromkeys(group for group, _ in members))
         assert not names or order == [name for name in names if name in order]
 
 
-def test_slices_by_labels_include_only_labelled_answers(small, counting, answers, tmp_path):
+def test_slices_by_labels_include_only_labelled_answers(any_small, counting, answers, tmp_path):
     labelled = counting.write_labels(tmp_path, answers.get(counting.LABELLED))
-    inputs = replace(small.inputs, labelled={tmp_path: small.report.SPEC.name})
-    benchmark = benchmark_of(small.report(small.runs, inputs).section(), small.runs)
+    inputs = replace(any_small.inputs, labelled={tmp_path: any_small.report.SPEC.name})
+    benchmark = benchmark_of(any_small.report(any_small.runs, inputs).section(), any_small.runs)
     assert {*attributes(benchmark)} - {*counting.ATTRIBUTES} == {*labelled}
     for attribute, by_group in labelled.items():
         members = groups(benchmark, attribute)
@@ -138,17 +138,17 @@ def test_slices_by_labels_include_only_labelled_answers(small, counting, answers
         for group, group_answers in by_group.items():
             score = members[group, counting.LABELLED]
             assert (score["value"], score["questions"]) == counting.mean_and_count(group_answers)
-            counting.check_ends_of_slice(score, group_answers, small.section, attribute)
+            counting.check_ends_of_slice(score, group_answers, any_small.section, attribute)
 
 
-def test_published_rows_do_not_change(small):
+def test_published_rows_do_not_change(any_small):
     """They have no values in the columns of own runs."""
-    stems = [stem for stem in DESCRIBED if stem.startswith(f"{small.report.SPEC.name}_")]
-    keys = {table.key for table in small.section.tables}
-    assert small.counting.TABLE in keys & {*stems}
+    stems = [stem for stem in DESCRIBED if stem.startswith(f"{any_small.report.SPEC.name}_")]
+    keys = {table.key for table in any_small.section.tables}
+    assert any_small.counting.TABLE in keys & {*stems}
     for stem in keys & {*stems}:
         table = load(stem)
-        published_rows = [row for row in rows(small.section, stem) if not row["is_ours"]]
+        published_rows = [row for row in rows(any_small.section, stem) if not row["is_ours"]]
         published = [[row[column] for column in table.columns] for row in table.rows]
         assert sorted(
             [row[column] for column in table.columns] for row in published_rows

@@ -15,6 +15,7 @@ import numpy as np
 from lmms_egoplan.benchmarks.egointent.prepare import LABELS, PAPER, duration_counts
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, UNKNOWN, Record
 from lmms_egoplan.prepared_counts import png_of
+from lmms_egoplan.report.charts import NOTE, finish, hatch, line, new_figure, shade
 from lmms_egoplan.text import csv_text
 
 # Upper ends of the bins of Fig. 6 in seconds, except of the last one. The paper does not state its
@@ -95,8 +96,6 @@ def draw_counts(groups: Mapping[str, Sequence[int]], title: str) -> Any:
 
     Bars are divided by environment. Hatches distinguish the environments.
     """
-    from lmms_egoplan.report.charts import NOTE, finish, hatch, new_figure, shade  # Imports SciPy.
-
     figure, axes = new_figure(7.2, 1.2 + 0.3 * len(groups))
     names = list(groups)
     counts = np.array(list(groups.values()))  # (groups, settings)
@@ -131,8 +130,6 @@ def draw_durations(durations: Sequence[float]) -> Any:
 
     Lines mark the numbers of sec. 3.4, next to the paper's.
     """
-    from lmms_egoplan.report.charts import finish, hatch, line, new_figure, shade  # Imports SciPy.
-
     counts = duration_counts(durations)
     figure, axes = new_figure(7.2, 3.6)
     bars = axes.bar(

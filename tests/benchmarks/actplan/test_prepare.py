@@ -29,6 +29,7 @@ from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
 from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.report.actplan.figure_4 import write_prepared_figure_4
 from lmms_egoplan.storage import load_summary, prepared_splits, split_dir
 from media.files import number_image, read_numbers
 from shared_data import DATA
@@ -105,6 +106,7 @@ def test_every_instance_is_written(prepared, monkeypatch):
     assert len(set(dataset["scene"][:])) == len(SCENES)
     changed = {parse_id(name).activity for name in dataset["id"][:] if "/1/sample_" in name}
     counts = [str(sum(activity_type(name) == kind for name in changed)) for kind in ACTIVITY_TYPES]
+    write_prepared_figure_4(None)
     assert lines(split_dir("actplan", "test") / "figure_4.csv") == [
         ",".join(["category", *ACTIVITY_TYPES]),
         ",".join(['"prepared, category not published"', *counts]),
@@ -481,6 +483,7 @@ def test_published_instances():
     summary = prepare_actplan(PUBLISHED, bddl=bddl if bddl.exists() else None)
     if bddl.exists():
         # Fig. 4: the 53 counterfactual activities of Table 2.
+        write_prepared_figure_4(bddl)
         _, prepared, published = lines(split_dir("actplan", "test") / "figure_4.csv")
         assert prepared.endswith('",0,0,0,0,0,1')
         assert published.endswith('",16,2,5,3,1,26')

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from lmms_egoplan.benchmarks import actplan
+from lmms_egoplan import report
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from shared_data import PAPERS
 
 PAPER = PAPERS / "004_b6a630ce49eacae2.txt"
-TABLES = Path(actplan.__file__).with_name("published") / "tables.json"
+TABLES = Path(report.__file__).parent / "actplan" / "published" / "tables.json"
 
 
 def prose():

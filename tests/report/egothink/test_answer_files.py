@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from benchmarks.egothink.source import write_source
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.benchmarks.egothink.scoring import Answer
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -22,8 +23,8 @@ from report.egothink.judged_files import CONTENTS, judged, judged_file, write_li
 
 
 @pytest.fixture
-def prepared(data, source):
-    prepare_egothink(source)
+def prepared(data, tmp_path):
+    prepare_egothink(write_source(tmp_path / "source"))
 
 
 def test_all_kinds_of_files(tmp_path):
