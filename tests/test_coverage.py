@@ -6,17 +6,17 @@ import pytest
 
 from lmms_egoplan.benchmarks.actplan.instances import official_instances
 from lmms_egoplan.benchmarks.aggregations import tallied
+from lmms_egoplan.benchmarks.egointent.judge import Prediction, grade
 from lmms_egoplan.benchmarks.egointent.judge_protocol import PAPER
 from lmms_egoplan.benchmarks.egointent.metrics import score_step
-from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
 from lmms_egoplan.benchmarks.egoplan.metrics import (
     score_planning_letter,
     score_ranking,
     score_reply,
     score_test_ranking,
 )
+from lmms_egoplan.benchmarks.egothink.judge import JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.metrics import score_answer
-from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.coverage import coverage, coverage_fields
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.report.egoplan.answers import EGOPLAN, Series

@@ -29,8 +29,8 @@ from lmms_egoplan.benchmarks.actplan.reply import form_validity, parsed_steps
 from lmms_egoplan.benchmarks.base import BENCHMARKS, DEMO_SETS
 from lmms_egoplan.benchmarks.egointent import judge_protocol as egointent_judge
 from lmms_egoplan.benchmarks.egointent import records as egointent_records
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES, prompt_text
-from lmms_egoplan.benchmarks.egointent.visuals import step_frames
+from lmms_egoplan.benchmarks.egointent.frames import step_frames
+from lmms_egoplan.benchmarks.egointent.prompts import FIELDS, RELEASE_NAMES, prompt_text
 from lmms_egoplan.benchmarks.egoplan.records import (
     DOMAINS,
     EGO4D,

@@ -12,20 +12,20 @@ import pytest
 import yaml
 
 import lmms_egoplan
-from lmms_egoplan.benchmarks.egoplan import protocol as egoplan
-from lmms_egoplan.benchmarks.egothink.protocol import FAMILIES
+from lmms_egoplan.benchmarks.egoplan import question as egoplan
+from lmms_egoplan.benchmarks.egothink.prompts import FAMILIES
 
 PACKAGE = Path(lmms_egoplan.__file__).parent
 FILES = {
     "report/actplan/error_judge.yaml": "42924effef50fc9a",
     "benchmarks/egointent/diagnostics.yaml": "dcc9f69f12169cab",
     "benchmarks/egointent/judge_protocol.yaml": "33656327768cff12",
-    "benchmarks/egointent/protocol.yaml": "72caa552144d2ee9",
+    "benchmarks/egointent/prompts.yaml": "72caa552144d2ee9",
     "report/egoplan/failures.yaml": "9d314521347bbf65",
     "benchmarks/egoplan/presets.yaml": "02989e97d7486986",
-    "benchmarks/egoplan/protocol.yaml": "27a73c02f6080961",
+    "benchmarks/egoplan/question.yaml": "27a73c02f6080961",
     "benchmarks/egothink/judge_protocol.yaml": "41c7326cb2df8415",
-    "benchmarks/egothink/protocol.yaml": "31b3c5f1a5042453",
+    "benchmarks/egothink/prompts.yaml": "31b3c5f1a5042453",
     "construction/actplan/description.yaml": "0ce1a706c4d39836",
     "construction/actplan/prompts.yaml": "c77dd202f675e009",
     "construction/egointent/prompts.yaml": "bf59d4b32eafb99c",

@@ -41,7 +41,7 @@ from lmms_egoplan.annotation.forms import (
 )
 from lmms_egoplan.annotation.study import Stage
 from lmms_egoplan.benchmarks.egointent.prepare import duration_counts, record_footage
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, OUTCOME_KEY
+from lmms_egoplan.benchmarks.egointent.prompts import FIELDS, OUTCOME_KEY
 from lmms_egoplan.benchmarks.egointent.records import (
     ENVIRONMENTS,
     Record,

@@ -25,7 +25,7 @@ from lmms_egoplan.annotation.forms import (
 )
 from lmms_egoplan.benchmarks.egoplan import records
 from lmms_egoplan.benchmarks.egoplan.prepare import Roots, check_media
-from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
+from lmms_egoplan.benchmarks.egoplan.question import LETTERS
 from lmms_egoplan.benchmarks.egoplan.sources import frames_per_second
 from lmms_egoplan.text import csv_text
 

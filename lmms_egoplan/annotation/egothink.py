@@ -28,9 +28,9 @@ from lmms_egoplan.annotation.forms import (
     Values,
 )
 from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
+from lmms_egoplan.benchmarks.egothink.judge import Answer
 from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
 from lmms_egoplan.benchmarks.egothink.records import check_records, read_folder
-from lmms_egoplan.benchmarks.egothink.scoring import Answer
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import json_lines

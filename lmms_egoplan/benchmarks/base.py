@@ -202,13 +202,13 @@ EGOPLAN_BENCH2 = Benchmark(
 
 def _egothink_judge() -> Judge:
     """Import how EgoThink's tasks are judged."""
-    from lmms_egoplan.benchmarks.egothink import scoring
+    from lmms_egoplan.benchmarks.egothink import judge
 
     return Judge(
-        default_model=scoring.DEFAULT_JUDGE,
-        estimate=scoring.estimate,
-        otherwise=scoring.OTHERWISE,
-        probe_form=scoring.probe_form,
+        default_model=judge.DEFAULT_JUDGE,
+        estimate=judge.estimate,
+        otherwise=judge.OTHERWISE,
+        probe_form=judge.probe_form,
     )
 
 
@@ -231,12 +231,12 @@ EGOTHINK = Benchmark(
 
 
 def _egointent_judge() -> Judge:
-    from lmms_egoplan.benchmarks.egointent import scoring
+    from lmms_egoplan.benchmarks.egointent import judge
 
     return Judge(
-        default_model=scoring.DEFAULT_JUDGE,
-        estimate=scoring.estimate,
-        otherwise=scoring.OTHERWISE,
+        default_model=judge.DEFAULT_JUDGE,
+        estimate=judge.estimate,
+        otherwise=judge.OTHERWISE,
     )
 
 

@@ -12,7 +12,12 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from lmms_egoplan.benchmarks import actplan
-from lmms_egoplan.benchmarks.actplan import bleurt
+from lmms_egoplan.benchmarks.actplan.classifier import (
+    NO_CLASSIFIER,
+    classifier_path,
+    load_classifier,
+)
+from lmms_egoplan.benchmarks.actplan.classifier_agreement import SourceScores, evaluate_bleurt
 from lmms_egoplan.benchmarks.actplan.goal_check import agreement, check_labelled
 from lmms_egoplan.benchmarks.actplan.instances import (
     SETTINGS,
@@ -283,7 +288,7 @@ def score_stored(stored: Sequence[StoredPlan]) -> dict[str, Any]:
     Raises:
         LmmsEgoplanError: One of the two models cannot be loaded.
     """
-    scores = score_plans([entry.plan for entry in stored], classifier=bleurt.classifier_path())
+    scores = score_plans([entry.plan for entry in stored], classifier=classifier_path())
     samples = [_sample(entry, score) for entry, score in zip(stored, scores, strict=True)]
     names = (*scores[0].measures(), "bleurt_correct", *VERDICTS)
     classifier = scores[0].classifier
@@ -350,7 +355,7 @@ def _print_scores(summary: dict[str, Any]) -> None:
         if summary[name]:
             typer.echo(f"{remark}: {summary[name]}")
     typer.echo(f"Encoder: {summary['encoder']}")
-    typer.echo(f"Classifier: {summary['classifier'] or bleurt.NO_CLASSIFIER}")
+    typer.echo(f"Classifier: {summary['classifier'] or NO_CLASSIFIER}")
 
 
 def _table_of_all(summary: Mapping[str, Any]) -> Table:
@@ -501,8 +506,8 @@ def evaluate_classifier(
     Example: `lmms-egoplan evaluate actplan-bleurt classifier finetuning_data.jsonl activities.txt
     --split val`
     """
-    classifier = bleurt.load_classifier(model)
-    scores, unknown = bleurt.evaluate_bleurt(classifier, plans, activities, split)
+    classifier = load_classifier(model)
+    scores, unknown = evaluate_bleurt(classifier, plans, activities, split)
     for activity, count in unknown.items():
         typer.echo(
             f"Skipped: {count} instances of {activity}, which is not listed in {activities}",
@@ -513,7 +518,7 @@ def evaluate_classifier(
 
 
 def _print_table(
-    name: str, by_model: dict[str, bleurt.SourceScores], split: Literal["val", "test"]
+    name: str, by_model: dict[str, SourceScores], split: Literal["val", "test"]
 ) -> None:
     """Print a classifier's scores on each model's plans, above the paper's."""
     scores = by_model.values()

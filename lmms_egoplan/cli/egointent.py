@@ -8,8 +8,9 @@ import typer
 from rich.console import Console
 
 from lmms_egoplan.benchmarks.base import EGOINTENT
+from lmms_egoplan.benchmarks.egointent.judge import DEFAULT_JUDGE
 from lmms_egoplan.benchmarks.egointent.prepare import LABELS, prepare_egointent
-from lmms_egoplan.benchmarks.egointent.protocol import ALIASES
+from lmms_egoplan.benchmarks.egointent.prompts import ALIASES
 from lmms_egoplan.benchmarks.egointent.records import (
     Record,
     check_records,
@@ -17,7 +18,6 @@ from lmms_egoplan.benchmarks.egointent.records import (
     needed_videos,
     read_annotations,
 )
-from lmms_egoplan.benchmarks.egointent.scoring import DEFAULT_JUDGE
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.judging.asking import (
     Batch,

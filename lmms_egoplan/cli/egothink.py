@@ -13,11 +13,11 @@ from rich.table import Column, Table
 
 from lmms_egoplan.benchmarks.aggregations import names
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimension_of
+from lmms_egoplan.benchmarks.egothink.judge import DEFAULT_JUDGE, JudgedAnswer, grade_repeatedly
 from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS
 from lmms_egoplan.benchmarks.egothink.metrics import noise_by_dimension
 from lmms_egoplan.benchmarks.egothink.prepare import LENGTH_TOLERANCE, prepare_egothink
 from lmms_egoplan.benchmarks.egothink.presets import chosen_judge_protocol
-from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, JudgedAnswer, grade_repeatedly
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.presets import LIKELIHOOD, Preset, load_presets, load_prompts
-from lmms_egoplan.benchmarks.egoplan.readers import READERS
+from lmms_egoplan.benchmarks.egoplan.published_readers import READERS
 from lmms_egoplan.benchmarks.egoplan.visuals import SEPARATE
 from lmms_egoplan.errors import LmmsEgoplanError
 
@@ -45,7 +45,7 @@ class Condition:
         level: Its value: the name of a preset or reader, ``rotated by 1``, or ``mean``, ``sum`` or
             ``bytes``.
         asked: How the model is asked.
-        parser: Name of a reader in `readers.READERS`; for ranked options, ``mean``, ``sum`` or
+        parser: Name of a reader in `READERS`; for ranked options, ``mean``, ``sum`` or
             ``bytes``.
     """
 

@@ -22,8 +22,8 @@ from scenes import FPS, PAUSE_FRAMES, SCENES, Scene
 from worlds import vary
 
 from lmms_egoplan.benchmarks.actplan.instances import ORIGIN
-from lmms_egoplan.benchmarks.egointent.protocol import RELEASE_NAMES
-from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
+from lmms_egoplan.benchmarks.egointent.prompts import RELEASE_NAMES
+from lmms_egoplan.benchmarks.egoplan.question import LETTERS
 from lmms_egoplan.benchmarks.egoplan.records import (
     BENCH2_FILE,
     CHOICES,

@@ -4,7 +4,7 @@ import pytest
 
 from lmms_egoplan.annotation.egointent import AUDIT, audit, audit_csv, read_audit
 from lmms_egoplan.benchmarks.egointent.prepare import PAPER
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.benchmarks.egointent.prompts import FIELDS
 from lmms_egoplan.errors import LmmsEgoplanError
 
 LABELS = dict.fromkeys(FIELDS, "as it was")

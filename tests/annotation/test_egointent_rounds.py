@@ -14,7 +14,7 @@ from lmms_egoplan.annotation.egointent import FLOW, read_items
 from lmms_egoplan.annotation.export import write_label_studio
 from lmms_egoplan.annotation.flow import ADJUDICATION
 from lmms_egoplan.annotation.forms import FormError, read_values
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.benchmarks.egointent.prompts import FIELDS
 from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import count_video_frames, read_video_frames

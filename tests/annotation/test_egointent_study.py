@@ -16,7 +16,7 @@ from lmms_egoplan.annotation.agreement import measure
 from lmms_egoplan.annotation.egointent import FLOW, read_items
 from lmms_egoplan.annotation.serve import Team, open_store
 from lmms_egoplan.annotation.study import read_study
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.benchmarks.egointent.prompts import FIELDS
 from lmms_egoplan.benchmarks.egointent.records import read_annotations
 from lmms_egoplan.media.frames import count_video_frames
 

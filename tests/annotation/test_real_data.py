@@ -15,7 +15,7 @@ from lmms_egoplan.annotation.egoplan import read_items as read_questions
 from lmms_egoplan.annotation.egothink import FLOW as ANSWERS
 from lmms_egoplan.annotation.egothink import read_items as read_answers
 from lmms_egoplan.annotation.serve import Team, media_folder, open_store
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.benchmarks.egointent.prompts import FIELDS
 from lmms_egoplan.benchmarks.egointent.records import read_annotations
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from lmms_egoplan.benchmarks.egointent import judge_protocol as egointent
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.benchmarks.egointent.prompts import FIELDS
 from lmms_egoplan.benchmarks.egothink import judge_protocol as egothink
 from lmms_egoplan.judging.judgement import RatingScale
 from lmms_egoplan.judging.text import is_ended, read_rating, without_thinking

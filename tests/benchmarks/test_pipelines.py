@@ -19,13 +19,13 @@ from lmms_egoplan.benchmarks.egoplan.metrics import (
     score_published_video,
 )
 from lmms_egoplan.benchmarks.egoplan.presets import LIKELIHOOD, load_presets, prompt_of
-from lmms_egoplan.benchmarks.egoplan.protocol import tuned_question
-from lmms_egoplan.benchmarks.egoplan.readers import READERS
+from lmms_egoplan.benchmarks.egoplan.published_readers import READERS
+from lmms_egoplan.benchmarks.egoplan.question import tuned_question
 from lmms_egoplan.benchmarks.egoplan.visuals import clips_as_published
+from lmms_egoplan.benchmarks.egothink.judge import Answer, judge_prompt
 from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS
 from lmms_egoplan.benchmarks.egothink.presets import PRESETS
-from lmms_egoplan.benchmarks.egothink.protocol import prompt_messages, read_reply
-from lmms_egoplan.benchmarks.egothink.scoring import Answer, judge_prompt
+from lmms_egoplan.benchmarks.egothink.prompts import prompt_messages, read_reply
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood
 
 CONTENT = json.loads(pipelines.GOLDEN.read_text(encoding="utf-8"))

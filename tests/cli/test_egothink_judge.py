@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from benchmarks.egothink.source import write_source
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egointent import diagnostics
-from lmms_egoplan.benchmarks.egointent import scoring as egointent_grading
-from lmms_egoplan.benchmarks.egothink import scoring as egothink_grading
+from lmms_egoplan.benchmarks.egointent import judge as egointent_grading
+from lmms_egoplan.benchmarks.egothink import judge as egothink_grading
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.cli import app

@@ -10,7 +10,7 @@ from benchmarks.egointent.synthetic import egointent_answers
 from benchmarks.egothink.synthetic import egothink_bench
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egointent.judge_protocol import RELEASE_JUDGE_VERSION
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.benchmarks.egointent.prompts import FIELDS
 from lmms_egoplan.cli import app
 from lmms_egoplan.coverage import OWN
 from report import synthetic

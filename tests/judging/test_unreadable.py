@@ -10,7 +10,7 @@ from judgement_rows import select
 from judging.asked import KEY, SCALE, judge, request
 from judging.test_batches import shorten
 from lmms_egoplan.benchmarks.egointent.judge_protocol import scale_of
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.benchmarks.egointent.prompts import FIELDS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.asking import LlmUsage
 from lmms_egoplan.judging.failures import JudgeError

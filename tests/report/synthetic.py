@@ -24,7 +24,7 @@ from benchmarks.egothink.synthetic import EGOTHINK_TASKS
 from lmms_egoplan import __version__
 from lmms_egoplan.benchmarks.conditions import SHORTCUTS
 from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION
-from lmms_egoplan.benchmarks.egointent.protocol import PROMPT_VERSION
+from lmms_egoplan.benchmarks.egointent.prompts import PROMPT_VERSION
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.paths import LM_EVAL_TASKS
 from lmms_egoplan.task_files import package_versions

@@ -13,7 +13,7 @@ from benchmarks.actplan.synthetic import actplan_answers
 from benchmarks.egointent.synthetic import egointent_answers
 from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_replies
 from benchmarks.egothink.synthetic import EGOTHINK_TASKS, egothink_bench
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
+from lmms_egoplan.benchmarks.egointent.prompts import FIELDS, RELEASE_NAMES
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.run import scoring_of
 from lmms_egoplan.report.runs import read_runs

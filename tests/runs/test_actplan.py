@@ -14,7 +14,7 @@ from benchmarks.actplan.release import write_release
 from benchmarks.actplan.slow import is_call, lcs, lines, normalised
 from benchmarks.actplan.tiny_encoder import write_classifier, write_encoder
 from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
-from lmms_egoplan.benchmarks.actplan.bleurt import load_classifier
+from lmms_egoplan.benchmarks.actplan.classifier import load_classifier
 from lmms_egoplan.benchmarks.actplan.goal_check import check_goal
 from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
 from lmms_egoplan.benchmarks.splits import ACTPLAN

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from benchmarks.egointent.source import VIDEO_IDS, raw_record, write_annotations, write_videos
 from judge_server import JudgeServer, Reply, images_in
+from lmms_egoplan.benchmarks.egointent.frames import visual_input
 from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
-from lmms_egoplan.benchmarks.egointent.visuals import visual_input
+from lmms_egoplan.benchmarks.egointent.prompts import FIELDS, RELEASE_NAMES
 from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.cli import app
 from lmms_egoplan.paths import LMMS_EVAL_TASKS

@@ -15,7 +15,7 @@ from tenacity import RetryError
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from benchmarks.actplan.slow import lcs, lines, normalised
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
+from lmms_egoplan.benchmarks.egointent.prompts import FIELDS, RELEASE_NAMES
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.errors import LmmsEgoplanError

@@ -12,7 +12,7 @@ from benchmarks.egointent.source import raw_record, write_annotations, write_vid
 from benchmarks.egothink.source import write_source
 from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
-from lmms_egoplan.benchmarks.egothink.protocol import FAMILIES
+from lmms_egoplan.benchmarks.egothink.prompts import FAMILIES
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from runs.both_harnesses import in_lm_eval, in_lmms_eval
 from runs.harness import _JUDGE

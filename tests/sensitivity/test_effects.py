@@ -8,7 +8,7 @@ from collections import defaultdict
 import pytest
 
 from axe import flaws, skip_without_axe
-from lmms_egoplan.benchmarks.egoplan.readers import READERS
+from lmms_egoplan.benchmarks.egoplan.published_readers import READERS
 from lmms_egoplan.sensitivity.effects import chosen, effects_of, factors_of, finding, write
 from patience import FOREVER_S
 from sensitivity.planted import (

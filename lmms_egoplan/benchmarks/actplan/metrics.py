@@ -11,7 +11,7 @@ from dataclasses import asdict
 from statistics import fmean
 from typing import Any
 
-from lmms_egoplan.benchmarks.actplan.bleurt import BLEURT_VARIABLE
+from lmms_egoplan.benchmarks.actplan.classifier import BLEURT_VARIABLE
 from lmms_egoplan.benchmarks.actplan.instances import official_instances
 from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
 from lmms_egoplan.benchmarks.aggregations import Value, Values, names

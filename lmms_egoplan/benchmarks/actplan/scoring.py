@@ -13,7 +13,7 @@ from loguru import logger
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, ValidationInfo, field_validator
 
 from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
-from lmms_egoplan.benchmarks.actplan.bleurt import (
+from lmms_egoplan.benchmarks.actplan.classifier import (
     PlanClassifier,
     Verdict,
     classifier_path,

@@ -21,7 +21,7 @@ _ACTIVITY = ("category", "goal", "event", "scenario")
 
 
 def under(rows: "Dataset", shortcut: str) -> "Dataset":
-    """Return the steps that a condition asks, with the column ``shortcut``, which `visuals` reads.
+    """Return the steps that a condition asks, with the column ``shortcut``, which `frames` reads.
 
     ``other_video`` adds the columns of `with_swapped_media`. The partner is a step of another video
     with another activity. ``without_boundary`` skips steps of one frame, and counts them in

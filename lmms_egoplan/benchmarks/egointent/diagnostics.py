@@ -25,11 +25,18 @@ from PIL import Image
 from pydantic import model_validator
 
 from lmms_egoplan.benchmarks.aggregations import Values
-from lmms_egoplan.benchmarks.egointent import scoring
+from lmms_egoplan.benchmarks.egointent.frames import thin
+from lmms_egoplan.benchmarks.egointent.judge import (
+    KEPT,
+    JudgedStep,
+    Prediction,
+    Rating,
+    assumed_predictions,
+    check_judged,
+)
 from lmms_egoplan.benchmarks.egointent.judge_protocol import SCALE
 from lmms_egoplan.benchmarks.egointent.metrics import mean_of_ratings, values_of
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
-from lmms_egoplan.benchmarks.egointent.visuals import thin
+from lmms_egoplan.benchmarks.egointent.prompts import FIELDS, RELEASE_NAMES
 from lmms_egoplan.judging.judge import Judge
 from lmms_egoplan.judging.judgement import DEMO, Judgement, JudgeRequest, Prompt
 from lmms_egoplan.judging.probe import PROBE
@@ -53,7 +60,7 @@ SCORES = {
 
 _PROMPTS = module_yaml(__file__)
 
-# Must read images, unlike the judge of `scoring`.
+# Must read images, unlike the judge of the paper's scores.
 DEFAULT_JUDGE = "Qwen/Qwen3-VL-32B-Instruct"
 
 # In pixels: one tile of OpenAI's image models. Hands and objects remain recognizable.
@@ -77,7 +84,7 @@ _CHARACTERS_PER_TOKEN = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Diagnosis(scoring.JudgedStep):
+class Diagnosis(JudgedStep):
     """A step's prediction and its reference-free scores.
 
     Attributes:
@@ -88,9 +95,9 @@ class Diagnosis(scoring.JudgedStep):
     RATINGS = "scores"
     RATED = SCORES
 
-    scores: dict[str, scoring.Rating | None]
+    scores: dict[str, Rating | None]
 
-    _check = model_validator(mode="after")(scoring.check_judged)
+    _check = model_validator(mode="after")(check_judged)
 
 
 def diagnostics_prompt(name: str, prediction: Mapping[str, str]) -> str:
@@ -109,9 +116,7 @@ def diagnostics_prompt(name: str, prediction: Mapping[str, str]) -> str:
     )
 
 
-def diagnose(
-    predictions: Sequence[scoring.Prediction], settings: JudgeSettings | None
-) -> list[Diagnosis]:
+def diagnose(predictions: Sequence[Prediction], settings: JudgeSettings | None) -> list[Diagnosis]:
     """Rate the four `SCORES` of each prediction with a judge that sees the frames.
 
     The diagnoses are in the order of the predictions.
@@ -134,7 +139,7 @@ def diagnose(
     elif settings is not None:
         prompts = [_prompts(prediction) for prediction in predictions]
         _log_cost(predictions, prompts, settings)
-        judge = Judge("EgoIntent diagnostics", settings, scoring.KEPT)
+        judge = Judge("EgoIntent diagnostics", settings, KEPT)
         num_chunks = math.ceil(len(predictions) / _CHUNK)
         for number in range(num_chunks):
             chunk = slice(number * _CHUNK, (number + 1) * _CHUNK)
@@ -145,7 +150,7 @@ def diagnose(
     return Diagnosis.of_all(predictions, judged, "EgoIntent diagnostics", "scores")
 
 
-def _prompts(prediction: scoring.Prediction) -> dict[str, str]:
+def _prompts(prediction: Prediction) -> dict[str, str]:
     """Return the prompt of each score that can be asked."""
     texts = {field: sanitize(text)[0] for field, text in prediction.fields.items()}
     return {name: diagnostics_prompt(name, texts) for name in Diagnosis.askable(texts)}
@@ -154,7 +159,7 @@ def _prompts(prediction: scoring.Prediction) -> dict[str, str]:
 def _judge_chunk(
     judge: Judge,
     model: str,
-    predictions: Sequence[scoring.Prediction],
+    predictions: Sequence[Prediction],
     prompts: Sequence[Mapping[str, str]],
     part: str,
 ) -> list[dict[str, Judgement]]:
@@ -204,11 +209,11 @@ def estimate(rows: Iterable[Mapping[str, Any]], settings: JudgeSettings) -> None
 
     They have all frames of a step.
     """
-    diagnose(scoring.assumed_predictions(rows), settings)
+    diagnose(assumed_predictions(rows), settings)
 
 
 def _log_cost(
-    predictions: Sequence[scoring.Prediction],
+    predictions: Sequence[Prediction],
     prompts: Sequence[Mapping[str, str]],
     settings: JudgeSettings,
 ) -> None:
@@ -272,7 +277,7 @@ def score_diagnostics(doc: Mapping[str, Any], responses: Sequence[str]) -> Value
         ValueError: There is not exactly one response, it is not a diagnosis, or it belongs to
             another step.
 
-    >>> from lmms_egoplan.benchmarks.egointent.scoring import Prediction
+    >>> from lmms_egoplan.benchmarks.egointent.judge import Prediction
     >>> answer = Prediction(
     ...     step_id="P01/3",
     ...     fields={"next_step_plan": "spread butter"},

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS
+from lmms_egoplan.benchmarks.egointent.prompts import ALIASES, FIELDS
 from lmms_egoplan.judging.judgement import JudgeProtocol, RatingScale
 from lmms_egoplan.judging.verdicts import agreed_rating, placed_ratings
 from lmms_egoplan.paths import module_yaml

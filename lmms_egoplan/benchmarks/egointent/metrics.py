@@ -17,9 +17,9 @@ from statistics import fmean
 from typing import Any
 
 from lmms_egoplan.benchmarks.aggregations import Values, judge_tokens
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
+from lmms_egoplan.benchmarks.egointent.judge import GradedStep, JudgedStep
+from lmms_egoplan.benchmarks.egointent.prompts import FIELDS, RELEASE_NAMES
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, GOALSTEP_STEPS
-from lmms_egoplan.benchmarks.egointent.scoring import GradedStep, JudgedStep
 from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.coverage import coverage_fields
 
@@ -48,7 +48,7 @@ def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
             another step.
 
     >>> from lmms_egoplan.benchmarks.egointent.judge_protocol import PAPER
-    >>> from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
+    >>> from lmms_egoplan.benchmarks.egointent.judge import Prediction, grade
     >>> from lmms_egoplan.judging.settings import JudgeSettings
     >>> references = {
     ...     "local_intent": "cut the bread",
@@ -97,7 +97,7 @@ def score_release_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Valu
     ``overall_missing_zero`` is added.
 
     >>> from lmms_egoplan.benchmarks.egointent.judge_protocol import PAPER
-    >>> from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
+    >>> from lmms_egoplan.benchmarks.egointent.judge import Prediction, grade
     >>> from lmms_egoplan.judging.settings import JudgeSettings
     >>> references = {
     ...     "local_intent": "cut the bread",
@@ -150,7 +150,7 @@ def values_of(step: JudgedStep, doc: Mapping[str, Any], mean: str) -> Values:
         ValueError: The record belongs to another step.
 
     >>> from lmms_egoplan.benchmarks.egointent.judge_protocol import PAPER
-    >>> from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
+    >>> from lmms_egoplan.benchmarks.egointent.judge import Prediction, grade
     >>> answer = Prediction(
     ...     step_id="P01/3",
     ...     fields={"global_intent": "make toast"},

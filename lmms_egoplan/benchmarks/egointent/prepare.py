@@ -9,8 +9,8 @@ from statistics import fmean, median, quantiles
 from typing import Any
 
 from lmms_egoplan.benchmarks.egointent import records
+from lmms_egoplan.benchmarks.egointent.frames import history_start, step_frames
 from lmms_egoplan.benchmarks.egointent.records import HUB, UNKNOWN, Record
-from lmms_egoplan.benchmarks.egointent.visuals import history_start, step_frames
 from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.coverage import set_of
 from lmms_egoplan.errors import LmmsEgoplanError

@@ -19,7 +19,7 @@ from annotated_types import Predicate
 from pydantic import AfterValidator, ValidationInfo, field_validator
 
 from lmms_egoplan.benchmarks.egointent import file_kinds
-from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS, OUTCOME_KEY
+from lmms_egoplan.benchmarks.egointent.prompts import ALIASES, FIELDS, OUTCOME_KEY
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.file_kinds import check_kind
 from lmms_egoplan.jsonl import (

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby, islice, takewhile
 
-from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS, PROMPT, RELEASE_PROMPT
+from lmms_egoplan.benchmarks.egointent.prompts import ALIASES, FIELDS, PROMPT, RELEASE_PROMPT
 from lmms_egoplan.jsonl import decode
 from lmms_egoplan.text import clean_text
 

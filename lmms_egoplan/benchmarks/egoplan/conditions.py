@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.conditions import Row, with_swapped_media
-from lmms_egoplan.benchmarks.egoplan.protocol import without_goal
+from lmms_egoplan.benchmarks.egoplan.question import without_goal
 
 if TYPE_CHECKING:
     from datasets import Dataset

@@ -16,7 +16,7 @@ from annotated_types import Len
 from PIL import Image, ImageChops, ImageStat
 
 from lmms_egoplan.benchmarks.egoplan.clips import Fit, ReadyClip, fit_clip
-from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
+from lmms_egoplan.benchmarks.egoplan.question import LETTERS
 from lmms_egoplan.benchmarks.egoplan.records import Question, load_list
 from lmms_egoplan.benchmarks.egoplan.sources import Id
 from lmms_egoplan.errors import LmmsEgoplanError

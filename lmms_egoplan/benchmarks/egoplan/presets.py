@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS, tuned_opening
+from lmms_egoplan.benchmarks.egoplan.question import LETTERS, tuned_opening
 from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.paths import module_yaml
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.benchmarks.egointent.prepare import find_step_footage
-from lmms_egoplan.benchmarks.egointent.protocol import OUTCOME_KEY
+from lmms_egoplan.benchmarks.egointent.prompts import OUTCOME_KEY
 from lmms_egoplan.construction.egointent.candidates import PROPOSED, Candidates, propose, supported
 from lmms_egoplan.construction.egointent.goalstep import NO_VIDEO, absent_videos, read_goalstep
 from lmms_egoplan.construction.egointent.narrations import Step, find_steps, read_narrations

@@ -9,7 +9,7 @@ them.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lmms_egoplan.benchmarks.egointent.protocol import RELEASE_NAMES
+from lmms_egoplan.benchmarks.egointent.prompts import RELEASE_NAMES
 from lmms_egoplan.construction.egointent.narrations import Step
 from lmms_egoplan.construction.egointent.prompts import PROMPTS, ask, bullets, read_fields
 from lmms_egoplan.judging.settings import JudgeSettings

@@ -20,7 +20,8 @@ from typing import Annotated, Any
 from annotated_types import Predicate
 from pydantic import Field
 
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, OUTCOME_KEY
+from lmms_egoplan.benchmarks.egointent.frames import FPS
+from lmms_egoplan.benchmarks.egointent.prompts import FIELDS, OUTCOME_KEY
 from lmms_egoplan.benchmarks.egointent.records import (
     GOALSTEP_URL,
     VIDEO_ID,
@@ -28,7 +29,6 @@ from lmms_egoplan.benchmarks.egointent.records import (
     Record,
     step_prefix,
 )
-from lmms_egoplan.benchmarks.egointent.visuals import FPS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import resolve_inside, write_whole
 from lmms_egoplan.jsonl import check_record, json_lines, read_json

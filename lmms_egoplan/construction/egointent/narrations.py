@@ -7,9 +7,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from lmms_egoplan.benchmarks.egointent.frames import FPS
 from lmms_egoplan.benchmarks.egointent.prepare import Cut
 from lmms_egoplan.benchmarks.egointent.records import step_prefix
-from lmms_egoplan.benchmarks.egointent.visuals import FPS
 from lmms_egoplan.construction import ego4d
 from lmms_egoplan.construction.egointent.goalstep import IRRELEVANT, LAST, Leaf, Video, leaves_of
 from lmms_egoplan.errors import LmmsEgoplanError

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lmms_egoplan.benchmarks.actplan.bleurt import NO_CLASSIFIER
+from lmms_egoplan.benchmarks.actplan.classifier import NO_CLASSIFIER
 from lmms_egoplan.benchmarks.actplan.goal_check import GoalCheck
 from lmms_egoplan.benchmarks.actplan.instances import INSTANCES, SETTINGS, parse_id
 from lmms_egoplan.benchmarks.actplan.plans import ERRORS, VERDICTS

@@ -10,11 +10,11 @@ from typing import Any
 
 from PIL import Image
 
+from lmms_egoplan.benchmarks.egointent.frames import step_frames, thin
+from lmms_egoplan.benchmarks.egointent.judge import GradedStep
 from lmms_egoplan.benchmarks.egointent.prepare import SPLIT
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES, TITLES
+from lmms_egoplan.benchmarks.egointent.prompts import FIELDS, RELEASE_NAMES, TITLES
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, GOALSTEP_STEPS
-from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
-from lmms_egoplan.benchmarks.egointent.visuals import step_frames, thin
 from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.media.frames import read_video_frames
 from lmms_egoplan.report.benchmark import BenchmarkReport, Spec, read_prepared

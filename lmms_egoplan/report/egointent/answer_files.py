@@ -9,9 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
+from lmms_egoplan.benchmarks.egointent.judge import GradedStep, Prediction, grade
 from lmms_egoplan.benchmarks.egointent.judge_protocol import PAPER, RELEASE
 from lmms_egoplan.benchmarks.egointent.metrics import score_release_step, score_step
-from lmms_egoplan.benchmarks.egointent.scoring import GradedStep, Prediction, grade
 from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from lmms_egoplan.benchmarks.egointent.judge import GradedStep
 from lmms_egoplan.benchmarks.egointent.prepare import PAPER
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
+from lmms_egoplan.benchmarks.egointent.prompts import FIELDS, RELEASE_NAMES
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, GOALSTEP_STEPS
-from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
 from lmms_egoplan.jsonl import member, parse_record, read_lines
 from lmms_egoplan.report.benchmark import Judged
 from lmms_egoplan.report.egointent.answer_files import KINDS, TASK, read_stored, rows_of

@@ -17,7 +17,7 @@ from loguru import logger
 
 from lmms_egoplan.benchmarks.egoplan import visuals
 from lmms_egoplan.benchmarks.egoplan.metrics import SOURCE_METRIC
-from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
+from lmms_egoplan.benchmarks.egoplan.question import LETTERS
 from lmms_egoplan.benchmarks.egoplan.records import (
     AGREED,
     DOMAINS,

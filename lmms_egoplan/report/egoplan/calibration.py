@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
+from lmms_egoplan.benchmarks.egoplan.question import LETTERS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.benchmark import Spec
 from lmms_egoplan.report.charts import finish, marker, new_figure, shade

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
+from lmms_egoplan.benchmarks.egoplan.question import LETTERS
 from lmms_egoplan.report.egoplan.answers import Choice, Series
 from lmms_egoplan.report.scores import Answer, Key, mean_of
 from lmms_egoplan.report.tables import Value

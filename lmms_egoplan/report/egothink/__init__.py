@@ -19,11 +19,11 @@ from lmms_egoplan.benchmarks.egothink.dimensions import (
     capability_of,
     dimension_of,
 )
+from lmms_egoplan.benchmarks.egothink.judge import JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
 from lmms_egoplan.benchmarks.egothink.metrics import noise_by_dimension
 from lmms_egoplan.benchmarks.egothink.prepare import FORMATS, question_format
 from lmms_egoplan.benchmarks.egothink.presets import PRESETS
-from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.report.benchmark import (
     BenchmarkReport,

@@ -15,8 +15,8 @@ from lmms_egoplan.benchmarks.egothink.dimensions import (
     Dimension,
     dimension_of,
 )
+from lmms_egoplan.benchmarks.egothink.judge import JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.metrics import score_answer
-from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.coverage import BY_COUNTS, OFFICIAL, is_official
 from lmms_egoplan.jsonl import member, parse_record, read_lines
 from lmms_egoplan.judging.judgement import DEFAULT_PROTOCOL

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lmms_egoplan.benchmarks.actplan.bleurt import Positives, Shuffled, default_folder
+from lmms_egoplan.benchmarks.actplan.classifier import Positives, Shuffled, default_folder
 from lmms_egoplan.options import LabelledPlans, Splits
 from lmms_egoplan.training.bleurt.pairs import Recipe
 

@@ -6,7 +6,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from math import factorial, prod
 
-from lmms_egoplan.benchmarks.actplan.bleurt import PlanPair, Positives, Shuffled, joined
+from lmms_egoplan.benchmarks.actplan.classifier import Positives, Shuffled, joined
+from lmms_egoplan.benchmarks.actplan.classifier_agreement import PlanPair
 from lmms_egoplan.benchmarks.actplan.plans import LabelledInstance
 from lmms_egoplan.benchmarks.actplan.reply import one_per_line
 

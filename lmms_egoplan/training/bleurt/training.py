@@ -18,7 +18,20 @@ from transformers import (
     TrainingArguments,
 )
 
-from lmms_egoplan.benchmarks.actplan import bleurt
+from lmms_egoplan.benchmarks.actplan.classifier import (
+    PlanClassifier,
+    encode_pair,
+    load_model,
+    load_weights,
+)
+from lmms_egoplan.benchmarks.actplan.classifier_agreement import (
+    PlanPair,
+    in_split,
+    labelled_pairs,
+    score_by_source,
+    score_verdicts,
+    unknown_activities,
+)
 from lmms_egoplan.benchmarks.actplan.plans import read_activities, read_labelled_plans
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_digest, write_whole
@@ -61,7 +74,7 @@ def new_model(
         config.max_pair_length = min(max_length, config.max_position_embeddings)
         tokenizer = transformers.AutoTokenizer.from_pretrained(encoder)
         transformers.set_seed(seed)
-        model, lacking = bleurt.load_weights(encoder, config)
+        model, lacking = load_weights(encoder, config)
     except LmmsEgoplanError:
         raise
     except Exception as error:  # raised by the loaders of many file formats
@@ -183,7 +196,7 @@ def train_bleurt(
     # The best epoch has the highest accuracy on val; among equals, it is the first.
     arguments = trainer.args
     best = trainer.state.best_global_step
-    model, tokenizer = bleurt.load_model(folder.checkpoint(best))
+    model, tokenizer = load_model(folder.checkpoint(best))
     scores = {
         "settings": {
             "encoder": encoder,
@@ -193,7 +206,7 @@ def train_bleurt(
         },
         "data": counts,
         "best_epoch": best * recipe.epochs // trainer.state.max_steps,
-        **_scores(bleurt.PlanClassifier(model, tokenizer), train.epoch(0), val),
+        **_scores(PlanClassifier(model, tokenizer), train.epoch(0), val),
         "history": _history(trainer),
         "seconds": seconds,
     }
@@ -211,13 +224,13 @@ def _short(encoder: str) -> str:
 
 def _read(
     plans: Path, activities: Path, recipe: Recipe
-) -> tuple[TrainingPairs, list[bleurt.PlanPair], dict[str, Any]]:
+) -> tuple[TrainingPairs, list[PlanPair], dict[str, Any]]:
     """Read the training instances and the labelled pairs of val, and count both."""
     instances = read_labelled_plans(plans)
     splits = read_activities(activities)
-    train, val = (bleurt.in_split(instances, splits, split) for split in ("train", "val"))
+    train, val = (in_split(instances, splits, split) for split in ("train", "val"))
     pairs = TrainingPairs(train, recipe)
-    labelled = bleurt.labelled_pairs(val)
+    labelled = labelled_pairs(val)
     for split, usable in (("train", pairs), ("val", labelled)):
         if not len(usable):
             raise LmmsEgoplanError(
@@ -228,23 +241,21 @@ def _read(
         "without_pair": pairs.without_pair,
         "val_instances": len(val),
         "val_plans": len(labelled),
-        "unknown_activities": bleurt.unknown_activities(instances, splits),
+        "unknown_activities": unknown_activities(instances, splits),
     }
     return pairs, labelled, counts
 
 
 def _scores(
-    classifier: bleurt.PlanClassifier, train: list[bleurt.PlanPair], val: list[bleurt.PlanPair]
+    classifier: PlanClassifier, train: list[PlanPair], val: list[PlanPair]
 ) -> dict[str, Any]:
     verdicts = classifier.judge([(pair.gold, pair.candidate) for pair in train + val])
     on_train = verdicts[: len(train)]
     on_val = verdicts[len(train) :]
     return {
-        "train": asdict(bleurt.score_verdicts([pair.correct for pair in train], on_train)),
-        "val": {
-            model: asdict(scores) for model, scores in bleurt.score_by_source(val, on_val).items()
-        },
-        "val_accuracy": bleurt.score_verdicts([pair.correct for pair in val], on_val).accuracy,
+        "train": asdict(score_verdicts([pair.correct for pair in train], on_train)),
+        "val": {model: asdict(scores) for model, scores in score_by_source(val, on_val).items()},
+        "val_accuracy": score_verdicts([pair.correct for pair in val], on_val).accuracy,
     }
 
 
@@ -295,7 +306,7 @@ class _Pairs:
     """
 
     def __init__(
-        self, tokenizer: PreTrainedTokenizerBase, max_length: int, pairs: Sequence[bleurt.PlanPair]
+        self, tokenizer: PreTrainedTokenizerBase, max_length: int, pairs: Sequence[PlanPair]
     ) -> None:
         self.pairs = pairs
         self._tokenizer = tokenizer
@@ -306,7 +317,7 @@ class _Pairs:
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         pair = self.pairs[index]
-        tokens, _ = bleurt.encode_pair(self._tokenizer, self._max_length, pair.gold, pair.candidate)
+        tokens, _ = encode_pair(self._tokenizer, self._max_length, pair.gold, pair.candidate)
         return tokens | {"labels": int(pair.correct)}
 
 

@@ -8,21 +8,21 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.conditions import SHORTCUTS
 from lmms_egoplan.benchmarks.egointent.conditions import under
+from lmms_egoplan.benchmarks.egointent.frames import TEXT_ONLY, num_shown, step_images
+from lmms_egoplan.benchmarks.egointent.judge import DEFAULT_JUDGE, OTHERWISE, Prediction, grade
 from lmms_egoplan.benchmarks.egointent.judge_protocol import (  # noqa: F401
     JUDGE_VERSION,
     PAPER,
     RELEASE,
     RELEASE_JUDGE_VERSION,
 )
-from lmms_egoplan.benchmarks.egointent.protocol import (  # noqa: F401
+from lmms_egoplan.benchmarks.egointent.prompts import (  # noqa: F401
     FIELDS,
     PROMPT_VERSION,
     RELEASE_PROMPT,
     RELEASE_PROMPT_VERSION,
     prompt_text,
 )
-from lmms_egoplan.benchmarks.egointent.scoring import DEFAULT_JUDGE, OTHERWISE, Prediction, grade
-from lmms_egoplan.benchmarks.egointent.visuals import TEXT_ONLY, num_shown, step_images
 from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name

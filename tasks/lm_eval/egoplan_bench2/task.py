@@ -6,7 +6,7 @@ from lmms_egoplan.benchmarks import splits
 from lmms_egoplan.benchmarks.egoplan import visuals
 from lmms_egoplan.benchmarks.egoplan.metrics import score_preset
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets, prompt_of
-from lmms_egoplan.benchmarks.egoplan.protocol import (
+from lmms_egoplan.benchmarks.egoplan.question import (
     BENCH2_THINKING,
     bench2_prompt,
     bench2_published_prompt,

@@ -9,21 +9,21 @@ from typing import Any
 from datasets import Dataset
 
 from lmms_egoplan.benchmarks.egothink.dimensions import BY_NAME, dimension_of
-from lmms_egoplan.benchmarks.egothink.marks import explained
-from lmms_egoplan.benchmarks.egothink.presets import chosen_judge_protocol, chosen_preset
-from lmms_egoplan.benchmarks.egothink.protocol import (
-    backend_of_model_type,
-    model_blocks,
-    prompt_text,
-    prompts_name,
-    read_reply,
-)
-from lmms_egoplan.benchmarks.egothink.scoring import (
+from lmms_egoplan.benchmarks.egothink.judge import (
     DEFAULT_JUDGE,
     OTHERWISE,
     Answer,
     grade,
     probe_form,
+)
+from lmms_egoplan.benchmarks.egothink.marks import explained
+from lmms_egoplan.benchmarks.egothink.presets import chosen_judge_protocol, chosen_preset
+from lmms_egoplan.benchmarks.egothink.prompts import (
+    backend_of_model_type,
+    model_blocks,
+    prompt_text,
+    prompts_name,
+    read_reply,
 )
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.errors import LmmsEgoplanError

@@ -7,23 +7,23 @@ from typing import Any
 from datasets import Dataset
 
 from lmms_egoplan.benchmarks.conditions import SHORTCUTS
-from lmms_egoplan.benchmarks.egointent import diagnostics, scoring
+from lmms_egoplan.benchmarks.egointent import diagnostics, judge
 from lmms_egoplan.benchmarks.egointent.conditions import under
 from lmms_egoplan.benchmarks.egointent.diagnostics import DIAGNOSTICS_VERSION, diagnose  # noqa: F401
+from lmms_egoplan.benchmarks.egointent.frames import media_shown, num_shown, visual_input
+from lmms_egoplan.benchmarks.egointent.judge import Prediction, grade
 from lmms_egoplan.benchmarks.egointent.judge_protocol import (  # noqa: F401
     JUDGE_VERSION,
     PROTOCOLS,
     RELEASE_JUDGE_VERSION,
 )
-from lmms_egoplan.benchmarks.egointent.protocol import (  # noqa: F401
+from lmms_egoplan.benchmarks.egointent.prompts import (  # noqa: F401
     FIELDS,
     PROMPT_VERSION,
     RELEASE_PROMPT,
     RELEASE_PROMPT_VERSION,
     prompt_text,
 )
-from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
-from lmms_egoplan.benchmarks.egointent.visuals import media_shown, num_shown, visual_input
 from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.harnesses.lmms_eval.filters import JudgedFilter
 from lmms_egoplan.media.sampling import VisualInput
@@ -92,8 +92,8 @@ class Judged(JudgedFilter):
         protocol: Name of the judge's protocol.
     """
 
-    DEFAULT_JUDGE = scoring.DEFAULT_JUDGE
-    OTHERWISE = scoring.OTHERWISE
+    DEFAULT_JUDGE = judge.DEFAULT_JUDGE
+    OTHERWISE = judge.OTHERWISE
 
     def __init__(self, together: bool = False, protocol: str = RELEASE_JUDGE_VERSION) -> None:
         super().__init__()
@@ -113,7 +113,7 @@ class Diagnosed(JudgedFilter):
     DEFAULT_JUDGE = diagnostics.DEFAULT_JUDGE
     PROBE_FORM = staticmethod(diagnostics.probe_form)
     REQUESTS = len(diagnostics.Diagnosis.RATED)
-    OTHERWISE = scoring.OTHERWISE
+    OTHERWISE = judge.OTHERWISE
 
     def apply(self, resps: Sequence[Sequence[str]], docs: Dataset) -> list[str]:
         steps = diagnose(_predictions(self, resps, docs), self.judge())

@@ -18,7 +18,7 @@ from lmms_egoplan.benchmarks.egoplan.metrics import (  # noqa: F401
     score_test_ranking,
 )
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets, prompt_of
-from lmms_egoplan.benchmarks.egoplan.protocol import (  # noqa: F401
+from lmms_egoplan.benchmarks.egoplan.question import (  # noqa: F401
     REASONED,
     THINKING,
     closed_choices,

@@ -8,10 +8,17 @@ from PIL import Image
 
 from lmms_egoplan.benchmarks.egothink.conditions import shown_image
 from lmms_egoplan.benchmarks.egothink.dimensions import BY_NAME, DIMENSIONS
+from lmms_egoplan.benchmarks.egothink.judge import (
+    DEFAULT_JUDGE,
+    OTHERWISE,
+    Answer,
+    grade,
+    probe_form,
+)
 from lmms_egoplan.benchmarks.egothink.marks import explained
 from lmms_egoplan.benchmarks.egothink.metrics import mean_over_dimensions  # noqa: F401
 from lmms_egoplan.benchmarks.egothink.presets import Preset, chosen_judge_protocol, chosen_preset
-from lmms_egoplan.benchmarks.egothink.protocol import (
+from lmms_egoplan.benchmarks.egothink.prompts import (
     block_by_model_type,
     block_of_model,
     model_blocks,
@@ -19,13 +26,6 @@ from lmms_egoplan.benchmarks.egothink.protocol import (
     prompt_text,
     prompts_name,
     read_reply,
-)
-from lmms_egoplan.benchmarks.egothink.scoring import (
-    DEFAULT_JUDGE,
-    OTHERWISE,
-    Answer,
-    grade,
-    probe_form,
 )
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.harnesses.lmms_eval.filters import JudgedFilter

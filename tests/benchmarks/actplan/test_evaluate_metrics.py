@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from benchmarks.actplan.slow import lcs, lines, normalised
 from benchmarks.actplan.tiny_encoder import write_classifier, write_encoder
-from lmms_egoplan.benchmarks.actplan.bleurt import load_classifier
+from lmms_egoplan.benchmarks.actplan.classifier import load_classifier
 from lmms_egoplan.cli import app
 from lmms_egoplan.cli.actplan import METRICS
 from lmms_egoplan.errors import LmmsEgoplanError

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from benchmarks.actplan.slow import lcs, normalised
 from benchmarks.actplan.tiny_encoder import write_classifier, write_encoder
-from lmms_egoplan.benchmarks.actplan.bleurt import load_classifier
+from lmms_egoplan.benchmarks.actplan.classifier import load_classifier
 from lmms_egoplan.benchmarks.actplan.metrics import (
     LENGTH_BINS,
     classifier_names,

@@ -2,7 +2,7 @@
 
 import string
 
-from lmms_egoplan.benchmarks.actplan.bleurt import load_weights
+from lmms_egoplan.benchmarks.actplan.classifier import load_weights
 
 
 def write_encoder(folder, positions=512, hidden_size=32):

@@ -4,9 +4,9 @@ import random
 from pathlib import Path
 
 from benchmarks.egointent.source import raw_record, write_annotations, write_videos
+from lmms_egoplan.benchmarks.egointent.judge import GradedStep
 from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
-from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
+from lmms_egoplan.benchmarks.egointent.prompts import FIELDS
 from report.answers import Answers
 
 

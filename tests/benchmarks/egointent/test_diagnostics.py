@@ -13,7 +13,7 @@ from PIL import Image
 
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks import aggregations
-from lmms_egoplan.benchmarks.egointent import diagnostics, metrics, scoring
+from lmms_egoplan.benchmarks.egointent import diagnostics, metrics
 from lmms_egoplan.benchmarks.egointent.diagnostics import (
     SCORES,
     Diagnosis,
@@ -23,9 +23,9 @@ from lmms_egoplan.benchmarks.egointent.diagnostics import (
     mean_diagnostics,
     score_diagnostics,
 )
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
-from lmms_egoplan.benchmarks.egointent.scoring import Prediction
-from lmms_egoplan.benchmarks.egointent.visuals import visual_input
+from lmms_egoplan.benchmarks.egointent.frames import visual_input
+from lmms_egoplan.benchmarks.egointent.judge import KEPT, Prediction
+from lmms_egoplan.benchmarks.egointent.prompts import FIELDS, RELEASE_NAMES
 from lmms_egoplan.coverage import coverage as share_covered
 from lmms_egoplan.judging.judgement import DEMO
 from lmms_egoplan.judging.settings import JudgeSettings
@@ -266,7 +266,7 @@ def test_refusing_judge_stops_requests_and_keeps_ratings(log, monkeypatch):
         for error in diagnosis.errors.values()
     )
     assert loaded == [0, 1, 2, 3]
-    assert sum(scoring.KEPT in line for line in log) == 1
+    assert sum(KEPT in line for line in log) == 1
     assert "sk-secret" not in "".join(log)
 
 

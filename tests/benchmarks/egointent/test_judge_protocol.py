@@ -17,7 +17,7 @@ from lmms_egoplan.benchmarks.egointent.judge_protocol import (
     read_ratings,
     scale_of,
 )
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.benchmarks.egointent.prompts import FIELDS
 from lmms_egoplan.judging.text import read_rating as read_reply
 from lmms_egoplan.judging.text import without_thinking
 from patience import processor_time_below

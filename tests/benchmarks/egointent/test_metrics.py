@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from lmms_egoplan.benchmarks import aggregations
 from lmms_egoplan.benchmarks.egointent import metrics
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
-from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
+from lmms_egoplan.benchmarks.egointent.judge import GradedStep
+from lmms_egoplan.benchmarks.egointent.prompts import FIELDS
 from lmms_egoplan.coverage import coverage as share_covered
 from lmms_egoplan.report.published import load_table
 

@@ -16,11 +16,11 @@ from benchmarks.egointent.source import (
     write_annotations,
     write_videos,
 )
+from lmms_egoplan.benchmarks.egointent.frames import visual_input
+from lmms_egoplan.benchmarks.egointent.judge import GradedStep, assumed_predictions
 from lmms_egoplan.benchmarks.egointent.metrics import score_step
 from lmms_egoplan.benchmarks.egointent.prepare import PAPER, _leaked, prepare_egointent
 from lmms_egoplan.benchmarks.egointent.records import Record
-from lmms_egoplan.benchmarks.egointent.scoring import GradedStep, assumed_predictions
-from lmms_egoplan.benchmarks.egointent.visuals import visual_input
 from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError

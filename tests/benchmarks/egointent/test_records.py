@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from benchmarks.egointent.source import raw_record, raw_records, write_annotations, write_videos
 from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
-from lmms_egoplan.benchmarks.egointent.protocol import RELEASE_NAMES
+from lmms_egoplan.benchmarks.egointent.prompts import RELEASE_NAMES
 from lmms_egoplan.benchmarks.egointent.records import (
     FORMAT,
     Record,

@@ -10,20 +10,20 @@ from benchmarks.egointent.source import raw_record
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egointent import metrics
 from lmms_egoplan.benchmarks.egointent.diagnostics import diagnostics_prompt
+from lmms_egoplan.benchmarks.egointent.judge import Prediction, grade
 from lmms_egoplan.benchmarks.egointent.judge_protocol import (
     PAPER,
     RELEASE,
     judge_prompt,
     read_ratings,
 )
-from lmms_egoplan.benchmarks.egointent.protocol import (
+from lmms_egoplan.benchmarks.egointent.prompts import (
     FIELDS,
     RELEASE_NAMES,
     RELEASE_PROMPT,
     prompt_text,
 )
 from lmms_egoplan.benchmarks.egointent.reply import read_reply
-from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
 from lmms_egoplan.task_files import read_task_file

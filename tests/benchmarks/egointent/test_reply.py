@@ -8,7 +8,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, prompt_text
+from lmms_egoplan.benchmarks.egointent.prompts import FIELDS, prompt_text
 from lmms_egoplan.benchmarks.egointent.reply import read_reply
 
 LOCAL, GLOBAL, NEXT = VALUES = ("hold the board steady", "put up a shelf", "drive the screw in")

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from benchmarks.egoplan import published_reference as published
 from lmms_egoplan.benchmarks.aggregations import count
-from lmms_egoplan.benchmarks.egoplan import protocol
+from lmms_egoplan.benchmarks.egoplan import question
+from lmms_egoplan.benchmarks.egoplan.letter import first_letter
 from lmms_egoplan.benchmarks.egoplan.metrics import (
     first_ids,
     score_published_clips,
     score_published_letter,
 )
-from lmms_egoplan.benchmarks.egoplan.reply import first_letter
 from lmms_egoplan.benchmarks.egoplan.visuals import (
     FrameReader,
     PublishedClips,
@@ -163,10 +163,10 @@ def test_letters_equal_the_reference(reply):
 def test_prompts_equal_the_references(goal):
     choices = {f"choice_{letter}": f"take {letter}" for letter in "abcd"}
     doc = {"task_goal": goal, "question": "Unrelated?", "choices": [*choices.values()]}
-    assert protocol.bench2_published_prompt(doc) == published.bench2_prompt(
+    assert question.bench2_published_prompt(doc) == published.bench2_prompt(
         {"task_goal": goal, **choices}
     )
-    assert protocol.tuned_question(doc) == published.tuned_question({"task_goal": goal})
+    assert question.tuned_question(doc) == published.tuned_question({"task_goal": goal})
 
 
 DOC = {

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from benchmarks.egothink.source import raw_records, write_source
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
+from lmms_egoplan.benchmarks.egothink.judge import JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
-from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from report.answers import Answers
 
 EGOTHINK_TASKS = {

@@ -19,7 +19,7 @@ from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.benchmarks.egothink.presets import PRESETS
-from lmms_egoplan.benchmarks.egothink.protocol import (
+from lmms_egoplan.benchmarks.egothink.prompts import (
     FAMILIES,
     model_blocks,
     prompt_messages,

@@ -22,7 +22,7 @@ from harnesses.lm_eval.prepared_sets import (
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egointent.judge_protocol import PAPER, RELEASE, judge_prompt
 from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
-from lmms_egoplan.benchmarks.egothink.protocol import FAMILIES
+from lmms_egoplan.benchmarks.egothink.prompts import FAMILIES
 from lmms_egoplan.benchmarks.subset import SUBSET
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lm_eval.task import Answered

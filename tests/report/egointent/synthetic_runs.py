@@ -9,7 +9,7 @@ from statistics import fmean
 import pytest
 
 from benchmarks.egointent.synthetic import egointent_answers
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.benchmarks.egointent.prompts import FIELDS
 from report.counting import Counting
 from report.joined import rows
 from report.report_json import ends

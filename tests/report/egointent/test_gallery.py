@@ -8,7 +8,7 @@ import pytest
 from benchmarks.egointent.source import raw_record
 from benchmarks.egointent.synthetic import egointent_answers
 from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, PROMPT_VERSION
+from lmms_egoplan.benchmarks.egointent.prompts import FIELDS, PROMPT_VERSION
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.egointent import EgoIntentReport, read_frames
 from lmms_egoplan.report.runs import read_runs

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from benchmarks.actplan.labelled_plans import record, write_plans
 from benchmarks.actplan.tiny_encoder import write_encoder
-from lmms_egoplan.benchmarks.actplan.bleurt import classifier_path, load_classifier
+from lmms_egoplan.benchmarks.actplan.classifier import classifier_path, load_classifier
 from lmms_egoplan.cli import app
 from lmms_egoplan.storage import prepared_splits
 

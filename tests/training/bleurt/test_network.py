@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 from transformers import BertConfig, BertForSequenceClassification, BertModel, GPT2Config, GPT2Model
 
 from benchmarks.actplan.tiny_encoder import write_classifier, write_encoder
-from lmms_egoplan.benchmarks.actplan.bleurt import encode_pair
+from lmms_egoplan.benchmarks.actplan.classifier import encode_pair
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.training.bleurt.training import ACTION_TOKENS, new_model
 

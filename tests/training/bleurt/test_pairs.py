@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.actplan.labelled_plans import ACTIVITIES, PLANS, record, write_plans
-from lmms_egoplan.benchmarks.actplan.bleurt import PlanPair, in_split
+from lmms_egoplan.benchmarks.actplan.classifier_agreement import PlanPair, in_split
 from lmms_egoplan.benchmarks.actplan.instances import InstanceId
 from lmms_egoplan.benchmarks.actplan.plans import (
     LabelledInstance,

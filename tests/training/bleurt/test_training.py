@@ -15,7 +15,8 @@ from safetensors.torch import load_file
 
 from benchmarks.actplan.labelled_plans import record, write_plans
 from benchmarks.actplan.tiny_encoder import write_encoder
-from lmms_egoplan.benchmarks.actplan.bleurt import evaluate_bleurt, load_classifier
+from lmms_egoplan.benchmarks.actplan.classifier import load_classifier
+from lmms_egoplan.benchmarks.actplan.classifier_agreement import evaluate_bleurt
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.training.bleurt.pairs import Recipe
 from lmms_egoplan.training.bleurt.training import paper_learning_rate, train_bleurt

@@ -8,7 +8,11 @@ import datasets
 import evaluate
 
 from lmms_egoplan.benchmarks.actplan import evaluate_metrics
-from lmms_egoplan.benchmarks.actplan.bleurt import BLEURT_VARIABLE, classifier_path, load_classifier
+from lmms_egoplan.benchmarks.actplan.classifier import (
+    BLEURT_VARIABLE,
+    classifier_path,
+    load_classifier,
+)
 from lmms_egoplan.benchmarks.actplan.evaluate_metrics import check_texts, metric_info
 from lmms_egoplan.benchmarks.actplan.reply import parsed_steps, plan_text
 from lmms_egoplan.benchmarks.actplan.scoring import Reading, classify_plans

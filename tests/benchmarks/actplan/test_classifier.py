@@ -11,7 +11,22 @@ from hypothesis import strategies as st
 
 from benchmarks.actplan.labelled_plans import ACTIVITIES, PLANS, record, write_plans
 from benchmarks.actplan.tiny_encoder import write_classifier, write_encoder
-from lmms_egoplan.benchmarks.actplan import bleurt
+from lmms_egoplan.benchmarks.actplan.classifier import (
+    Verdict,
+    classifier_path,
+    default_folder,
+    encode_pair,
+    joined,
+    load_classifier,
+)
+from lmms_egoplan.benchmarks.actplan.classifier_agreement import (
+    evaluate_bleurt,
+    in_split,
+    labelled_pairs,
+    score_by_source,
+    score_verdicts,
+    unknown_activities,
+)
 from lmms_egoplan.benchmarks.actplan.plans import read_activities, read_labelled_plans
 from lmms_egoplan.benchmarks.actplan.reply import one_per_line
 from lmms_egoplan.cli.actplan import TABLE_5
@@ -37,7 +52,7 @@ def folder(tmp_path_factory, encoder):
 
 
 def test_verdicts_do_not_depend_on_the_batch(folder):
-    classifier = bleurt.load_classifier(folder)
+    classifier = load_classifier(folder)
     verdicts = classifier.judge(PAIRS)
     for pair, verdict in zip(PAIRS, verdicts, strict=True):
         (alone,) = classifier.judge([pair])
@@ -51,12 +66,12 @@ def test_verdicts_do_not_depend_on_the_batch(folder):
 
 def test_half_a_surrogate_pair_is_judged(folder):
     halves, cleaned = (f"walk_to(table {half}) grab(cup)" for half in ("\ud83d", "?"))
-    classifier = bleurt.load_classifier(folder)
+    classifier = load_classifier(folder)
     assert classifier.judge([(halves, halves)]) == classifier.judge([(cleaned, cleaned)])
 
 
 def test_progress_is_shown(folder, capfd):
-    bleurt.load_classifier(folder).judge(PAIRS[:2])
+    load_classifier(folder).judge(PAIRS[:2])
     out, err = capfd.readouterr()
     assert (out, "Classifying plans" in err) == ("", True)
 
@@ -65,15 +80,15 @@ def test_a_classifier_is_loaded_once_until_it_changes(tmp_path, folder):
     from safetensors.torch import load_file, save_file
 
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
-    classifier = bleurt.load_classifier(tmp_path)
-    assert bleurt.load_classifier(str(tmp_path)) is classifier
+    classifier = load_classifier(tmp_path)
+    assert load_classifier(str(tmp_path)) is classifier
     assert [verdict.probability for verdict in classifier.judge(PAIRS[:3])] == [
-        verdict.probability for verdict in bleurt.load_classifier(folder).judge(PAIRS[:3])
+        verdict.probability for verdict in load_classifier(folder).judge(PAIRS[:3])
     ]
     weights = load_file(tmp_path / "model.safetensors")
     weights["plan_head.weight"][:] = float("nan")
     save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
-    damaged = bleurt.load_classifier(tmp_path)
+    damaged = load_classifier(tmp_path)
     assert damaged is not classifier
     with pytest.raises(LmmsEgoplanError, match="NaN"):
         damaged.judge(PAIRS[:1])
@@ -84,13 +99,13 @@ def test_a_folder_without_a_valid_classifier_raises_an_error(tmp_path, encoder, 
 
     advice = "`lmms-egoplan train actplan-bleurt`"
     with pytest.raises(LmmsEgoplanError, match=f"none: .*{advice}"):
-        bleurt.load_classifier(tmp_path / "none")
+        load_classifier(tmp_path / "none")
     with pytest.raises(
         LmmsEgoplanError, match=f"config.json, model.safetensors, tokenizer.json.*{advice}"
     ):
-        bleurt.load_classifier(tmp_path)
+        load_classifier(tmp_path)
     with pytest.raises(LmmsEgoplanError, match=f"BertModel.*{advice}"):
-        bleurt.load_classifier(encoder)
+        load_classifier(encoder)
     for name, content in (
         ("model.safetensors", b"half"),
         ("tokenizer.json", b"{"),
@@ -99,13 +114,13 @@ def test_a_folder_without_a_valid_classifier_raises_an_error(tmp_path, encoder, 
         shutil.copytree(folder, tmp_path / name)
         (tmp_path / name / name).write_bytes(content)
         with pytest.raises(LmmsEgoplanError, match=f"{name}: .*damaged.*{advice}"):
-            bleurt.load_classifier(tmp_path / name)
+            load_classifier(tmp_path / name)
     shutil.copytree(folder, tmp_path / "headless")
     weights = load_file(folder / "model.safetensors")
     weights.pop("plan_head.bias")
     save_file(weights, tmp_path / "headless" / "model.safetensors", {"format": "pt"})
     with pytest.raises(LmmsEgoplanError, match=r"headless: .*damaged: weights"):
-        bleurt.load_classifier(tmp_path / "headless")
+        load_classifier(tmp_path / "headless")
 
 
 @pytest.mark.parametrize(
@@ -119,7 +134,7 @@ def test_an_unknown_kind_of_pairs_raises_an_error(tmp_path, folder, name, value)
         LmmsEgoplanError,
         match=rf"config\.json: {name}: expected \w+ or [\w-]+, found .*train actplan-bleurt",
     ):
-        bleurt.load_classifier(tmp_path)
+        load_classifier(tmp_path)
 
 
 def test_the_model_stores_the_maximum_length(folder):
@@ -130,17 +145,17 @@ def test_the_environment_variable_takes_precedence(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     monkeypatch.delenv("LMMS_EGOPLAN_BLEURT", raising=False)
-    assert bleurt.classifier_path() is None
-    assert bleurt.classifier_path("a") == str(tmp_path / "a")
-    bleurt.default_folder().mkdir(parents=True)
-    assert bleurt.classifier_path() is None  # its training is not finished
-    (bleurt.default_folder() / "scores.json").write_text("{}")
-    assert bleurt.classifier_path() == str(tmp_path / "data/actplan/classifier")
-    assert bleurt.classifier_path("a") == str(tmp_path / "a")
+    assert classifier_path() is None
+    assert classifier_path("a") == str(tmp_path / "a")
+    default_folder().mkdir(parents=True)
+    assert classifier_path() is None  # its training is not finished
+    (default_folder() / "scores.json").write_text("{}")
+    assert classifier_path() == str(tmp_path / "data/actplan/classifier")
+    assert classifier_path("a") == str(tmp_path / "a")
     monkeypatch.setenv("LMMS_EGOPLAN_BLEURT", "b")
-    assert bleurt.classifier_path("a") == bleurt.classifier_path() == str(tmp_path / "b")
+    assert classifier_path("a") == classifier_path() == str(tmp_path / "b")
     monkeypatch.setenv("LMMS_EGOPLAN_BLEURT", "")
-    assert bleurt.classifier_path("a") is None
+    assert classifier_path("a") is None
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +169,7 @@ def tokenizer():
 @given(first=st.integers(1, 30), second=st.integers(1, 30), length=st.integers(8, 40))
 def test_pairs_are_truncated_like_the_tokenizer_does(tokenizer, first, second, length):
     gold, candidate = " ".join(["cup"] * first), " ".join(["box"] * second)
-    tokens, is_truncated = bleurt.encode_pair(tokenizer, length, gold, candidate)
+    tokens, is_truncated = encode_pair(tokenizer, length, gold, candidate)
     expected = tokenizer(gold, candidate, truncation="longest_first", max_length=length)
     assert tokens == {name: expected[name] for name in ("input_ids", "token_type_ids")}
     assert is_truncated == (first + second + 3 > length)
@@ -163,12 +178,12 @@ def test_pairs_are_truncated_like_the_tokenizer_does(tokenizer, first, second, l
 @pytest.mark.skipif(not PLANS.is_file(), reason="needs ../shared/data/actplan")
 def test_published_plans_are_truncated_like_the_tokenizer_does(tokenizer):
     for instance in read_labelled_plans(PLANS)[::20]:
-        gold, candidate = map(bleurt.joined, (instance.golds[0], instance.plans[0].text))
+        gold, candidate = map(joined, (instance.golds[0], instance.plans[0].text))
         assert tokenizer.tokenize(
             " ".join(one_per_line(instance.golds[0]).split("\n"))
         ) == tokenizer.tokenize(gold)
         for length in (64, 511, 512):
-            tokens, is_truncated = bleurt.encode_pair(tokenizer, length, gold, candidate)
+            tokens, is_truncated = encode_pair(tokenizer, length, gold, candidate)
             expected = tokenizer(gold, candidate, truncation="longest_first", max_length=length)
             assert tokens == {name: expected[name] for name in ("input_ids", "token_type_ids")}
             assert is_truncated == bool(expected.encodings[0].overflowing)
@@ -177,7 +192,7 @@ def test_published_plans_are_truncated_like_the_tokenizer_does(tokenizer):
 @pytest.mark.nightly
 def test_a_megabyte_is_truncated_quickly(tokenizer):
     with processor_time_below(30):
-        tokens, is_truncated = bleurt.encode_pair(
+        tokens, is_truncated = encode_pair(
             tokenizer, 512, "grab(cup) " * 50_000, "walk_to(table) " * 50_000
         )
     assert len(tokens["input_ids"]) == 512
@@ -188,12 +203,12 @@ real_data = pytest.mark.skipif(not PLANS.is_file(), reason="needs ../shared/data
 
 
 def verdict(correct, truncated=False):
-    return bleurt.Verdict(correct, float(correct), truncated)
+    return Verdict(correct, float(correct), truncated)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), min_size=1, max_size=40))
 def test_scores_equal_manual_counts(cases):
-    scores = bleurt.score_verdicts(
+    scores = score_verdicts(
         [label for label, _, _ in cases], [verdict(called, cut) for _, called, cut in cases]
     )
     tp, fp, fn, tn = (
@@ -219,7 +234,7 @@ def test_scores_equal_manual_counts(cases):
 
 def test_a_split_is_evaluated_by_model(tmp_path):
     encoder = write_encoder(tmp_path / "encoder")
-    classifier = bleurt.load_classifier(write_classifier(tmp_path / "classifier", encoder))
+    classifier = load_classifier(write_classifier(tmp_path / "classifier", encoder))
     records = [
         record(0),
         record(1),
@@ -227,7 +242,7 @@ def test_a_split_is_evaluated_by_model(tmp_path):
         record(3),
     ]
     plans, activities = write_plans(tmp_path, records, ["val", "train", "val", None])
-    by_model, unknown = bleurt.evaluate_bleurt(classifier, plans, activities, "val")
+    by_model, unknown = evaluate_bleurt(classifier, plans, activities, "val")
     assert unknown == {"filling_a_box_3": 1}
     assert list(by_model) == ["GPT-4V", "Gemini-Pro-1.5"]
     gpt, gemini = by_model.values()
@@ -239,19 +254,19 @@ def test_a_split_is_evaluated_by_model(tmp_path):
     )
     assert (gemini.plans, gemini.true_correct + gemini.false_wrong, gemini.truncated) == (2, 2, 1)
     with pytest.raises(LmmsEgoplanError, match=r"split test.* train, val"):
-        bleurt.evaluate_bleurt(classifier, plans, activities, "test")
+        evaluate_bleurt(classifier, plans, activities, "test")
 
 
 def test_labelled_plans_are_paired_with_the_gold_plan_of_the_other_model(tmp_path):
     records = [record(1, neg_gemini=["close(a)\n close(b)"]), record(2, gold_gemini=[]), record(3)]
     plans, activities = write_plans(tmp_path, records, ["train", None, "val"])
     instances, splits = read_labelled_plans(plans), read_activities(activities)
-    assert bleurt.unknown_activities(instances, splits) == {"filling_a_box_2": 1}
-    assert [instance.id.activity for instance in bleurt.in_split(instances, splits, "val")] == [
+    assert unknown_activities(instances, splits) == {"filling_a_box_2": 1}
+    assert [instance.id.activity for instance in in_split(instances, splits, "val")] == [
         "filling_a_box_3"
     ]
     first, second, _ = instances
-    pairs = bleurt.labelled_pairs(instances[:2])
+    pairs = labelled_pairs(instances[:2])
     assert [(pair.gold, pair.candidate, pair.correct, pair.source) for pair in pairs] == [
         (first.golds[1], "walk_to(box) switch-on(thing1)", False, "GPT-4V"),
         (first.golds[0], "grab(thing1) close(box)", True, "Gemini-Pro-1.5"),
@@ -294,8 +309,8 @@ def test_equal_to_a_gold_plan_is_a_rule_without_a_classifier(tmp_path):
         ),
     ]
     plans, _ = write_plans(tmp_path, records, ["val"] * 3)
-    pairs = bleurt.labelled_pairs(read_labelled_plans(plans))
-    scores = bleurt.score_by_source(pairs, [verdict(False)] * len(pairs))
+    pairs = labelled_pairs(read_labelled_plans(plans))
+    scores = score_by_source(pairs, [verdict(False)] * len(pairs))
     rules = {model: (of.equal_to_gold, of.equal_to_paired_gold) for model, of in scores.items()}
     assert rules == {"GPT-4V": (3 / 4, 2 / 4), "Gemini-Pro-1.5": (2 / 3, 1)}
 
@@ -305,9 +320,9 @@ def test_plans_that_equal_a_gold_plan_are_right_more_often_than_the_papers_class
     """On val, no plan equals the pair's gold plan, which is the other model's: there the rule is
     the majority's.
     """
-    instances = bleurt.in_split(read_labelled_plans(PLANS), read_activities(ACTIVITIES), "val")
-    pairs = bleurt.labelled_pairs(instances)
-    scores = bleurt.score_by_source(pairs, [verdict(False)] * len(pairs))
+    instances = in_split(read_labelled_plans(PLANS), read_activities(ACTIVITIES), "val")
+    pairs = labelled_pairs(instances)
+    scores = score_by_source(pairs, [verdict(False)] * len(pairs))
     rules = {
         model: (f"{of.equal_to_gold:.1%}", of.equal_to_paired_gold) for model, of in scores.items()
     }
@@ -328,8 +343,8 @@ def test_exactly_one_set_of_verdicts_gives_the_papers_val_scores(classifier, mod
     """Only one set of verdict counts on the val plans gives both the printed accuracy and the
     printed MCC.
     """
-    instances = bleurt.in_split(read_labelled_plans(PLANS), read_activities(ACTIVITIES), "val")
-    labels = [pair.correct for pair in bleurt.labelled_pairs(instances) if pair.source == model]
+    instances = in_split(read_labelled_plans(PLANS), read_activities(ACTIVITIES), "val")
+    labels = [pair.correct for pair in labelled_pairs(instances) if pair.source == model]
     correct, wrong = labels.count(True), labels.count(False)
     matching_scores = []
     for true_correct in range(correct + 1):
@@ -339,7 +354,7 @@ def test_exactly_one_set_of_verdicts_gives_the_papers_val_scores(classifier, mod
             right = true_correct + wrong - false_correct
             if f"{right / len(labels):.1%}" != f"{TABLE_5[classifier][model]['val_acc']}%":
                 continue
-            scores = bleurt.score_verdicts(
+            scores = score_verdicts(
                 sorted(labels, reverse=True), [verdict(is_correct) for is_correct in called]
             )
             matching_scores += [scores] * (
@@ -366,7 +381,7 @@ def test_the_papers_table():
 @real_data
 def test_published_pairs():
     instances, splits = read_labelled_plans(PLANS), read_activities(ACTIVITIES)
-    pairs = bleurt.labelled_pairs(bleurt.in_split(instances, splits, "val"))
+    pairs = labelled_pairs(in_split(instances, splits, "val"))
     assert Counter((pair.source, pair.correct) for pair in pairs) == {
         ("GPT-4V", True): 18,
         ("GPT-4V", False): 63,

@@ -16,7 +16,7 @@ from contextlib import suppress
 from itertools import accumulate
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
+from lmms_egoplan.benchmarks.egoplan.question import LETTERS
 from lmms_egoplan.benchmarks.egoplan.statements import (
     DENIED,
     RETRACTION,

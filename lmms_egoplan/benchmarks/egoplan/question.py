@@ -34,7 +34,7 @@ THINKING = (
 
 _TEXTS = module_yaml(__file__)
 # For models that summarise the progress and describe the observation first (App. B.2).
-# `protocol.yaml` marks what the paper prints.
+# `question.yaml` marks what the paper prints.
 REASONED = _TEXTS["reasoned"]["instruction"].format(**_TEXTS["reasoned"])
 MARKS: Mapping[str, str] = _TEXTS["marks"]
 """Marks of the clips, by their number ``i``, and of the observation (C.1)."""

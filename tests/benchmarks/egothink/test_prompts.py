@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.egothink.paper import TABLE_5, TABLE_6
-from lmms_egoplan.benchmarks.egothink.protocol import (
+from lmms_egoplan.benchmarks.egothink.prompts import (
     FAMILIES,
     backend_of_model_type,
     block_by_model_type,

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from benchmarks.egointent.judge_texts import REFERENCES, TEXTS, shown_in
 from judge_server import JudgeServer, Reply
 from judgement_rows import num_stored
+from lmms_egoplan.benchmarks.egointent.judge import GradedStep, Prediction, grade
 from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION, PAPER
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
-from lmms_egoplan.benchmarks.egointent.scoring import GradedStep, Prediction, grade
+from lmms_egoplan.benchmarks.egointent.prompts import FIELDS
 from lmms_egoplan.judging.cache import default_cache_path
 from lmms_egoplan.judging.judgement import DEMO
 from lmms_egoplan.judging.settings import JudgeSettings

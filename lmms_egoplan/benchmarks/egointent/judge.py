@@ -20,7 +20,7 @@ from lmms_egoplan.benchmarks.egointent.judge_protocol import (
     read_ratings,
     scale_of,
 )
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.benchmarks.egointent.prompts import FIELDS
 from lmms_egoplan.benchmarks.egointent.reply import read_reply
 from lmms_egoplan.judging.judge import Judge, warn_of_missing_ratings
 from lmms_egoplan.judging.judgement import DEMO, Judgement, JudgeRequest

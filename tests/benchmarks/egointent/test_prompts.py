@@ -1,7 +1,7 @@
 import pytest
 
 from benchmarks.egointent.source import raw_record
-from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS, PROMPT, prompt_text
+from lmms_egoplan.benchmarks.egointent.prompts import ALIASES, FIELDS, PROMPT, prompt_text
 
 
 def test_prompt_contains_only_the_step_id_of_the_record():

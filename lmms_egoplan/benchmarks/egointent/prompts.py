@@ -1,6 +1,6 @@
 """Build the request about a step, and define the fields of the answer (sec. 3.2).
 
-The paper prints no prompt. The project's own are in ``protocol.yaml``: one with the paper's names
+The paper prints no prompt. The project's own are in ``prompts.yaml``: one with the paper's names
 and definitions of the fields, one with those of the release of August 2026.
 """
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmms_egoplan.benchmarks.egointent.visuals import (
+from lmms_egoplan.benchmarks.egointent.frames import (
     media_shown,
     num_shown,
     step_frames,
