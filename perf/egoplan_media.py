@@ -19,7 +19,8 @@ EGO4D_SIZE, EGO4D_VIDEOS, EGO4D_LENGTH = (512, 288), 300, 9000
 
 def prepare(folder: Path, records: list[dict[str, Any]]) -> None:
     """Write media and annotations, and prepare the split with `folder` as the data root."""
-    from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan
+    from lmms_egoplan.benchmarks.egoplan.footage.index import Media
+    from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
     from lmms_egoplan.media.frames import write_video
 
     os.environ["LMMS_EGOPLAN_DATA"] = str(folder)

@@ -30,9 +30,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from lmms_egoplan.benchmarks.actplan.lcs import THRESHOLD, lcs_lengths
 from lmms_egoplan.benchmarks.actplan.plans import LabelledInstance, read_labelled_plans
 from lmms_egoplan.benchmarks.actplan.reply import official_steps, one_per_line
-from lmms_egoplan.benchmarks.actplan.scoring import THRESHOLD, lcs_lengths
 from lmms_egoplan.encoder import encoder_name, load_encoder
 from lmms_egoplan.progress import track
 

@@ -25,7 +25,8 @@ from lmms_egoplan.benchmarks.actplan.instances import (
     find_instances,
     read_instance,
 )
-from lmms_egoplan.benchmarks.actplan.reply import form_validity, parsed_steps
+from lmms_egoplan.benchmarks.actplan.reply import parsed_steps
+from lmms_egoplan.benchmarks.actplan.reply.calls import form_validity
 from lmms_egoplan.benchmarks.base import BENCHMARKS, DEMO_SETS
 from lmms_egoplan.benchmarks.egointent import judge_protocol as egointent_judge
 from lmms_egoplan.benchmarks.egointent import records as egointent_records

@@ -12,7 +12,8 @@ from benchmarks.egothink.source import write_source
 from example_record import RECORD
 from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
 from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
-from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan
+from lmms_egoplan.benchmarks.egoplan.footage.index import Media
+from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from media.files import write_epic_folder
 

@@ -18,7 +18,8 @@ from lmms_egoplan.annotation.forms import (
 )
 from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
 from lmms_egoplan.benchmarks.actplan.goal_check import GoalCheck, check_goal
-from lmms_egoplan.benchmarks.actplan.reply import is_well_formed, official_steps, parsed_steps
+from lmms_egoplan.benchmarks.actplan.reply import official_steps, parsed_steps
+from lmms_egoplan.benchmarks.actplan.reply.calls import is_well_formed
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import resolve_inside
 from lmms_egoplan.jsonl import json_lines, parse_record, read_lines

@@ -40,15 +40,10 @@ from lmms_egoplan.annotation.forms import (
     Words,
 )
 from lmms_egoplan.annotation.study import Stage
+from lmms_egoplan.benchmarks.egointent.annotation_files import fields_of_keys, load
 from lmms_egoplan.benchmarks.egointent.prepare import duration_counts, record_footage
 from lmms_egoplan.benchmarks.egointent.prompts import FIELDS, OUTCOME_KEY
-from lmms_egoplan.benchmarks.egointent.records import (
-    ENVIRONMENTS,
-    Record,
-    fields_of_keys,
-    load,
-    read_annotations,
-)
+from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, Record, read_annotations
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import json_lines, read_csv
 from lmms_egoplan.media.footage import warn_of_missing_footage

@@ -23,10 +23,10 @@ from lmms_egoplan.annotation.forms import (
     Prose,
     Values,
 )
-from lmms_egoplan.benchmarks.egoplan import records
-from lmms_egoplan.benchmarks.egoplan.prepare import Roots, check_media
+from lmms_egoplan.benchmarks.egoplan import records, verification
+from lmms_egoplan.benchmarks.egoplan.footage.index import Roots, check_media
 from lmms_egoplan.benchmarks.egoplan.question import LETTERS
-from lmms_egoplan.benchmarks.egoplan.sources import frames_per_second
+from lmms_egoplan.benchmarks.egoplan.records import frames_per_second
 from lmms_egoplan.text import csv_text
 
 # Sec. 3.3: 50 samples, reviewed by two senior annotators.
@@ -113,7 +113,7 @@ class VerifiedQuestions(Flow):
     def export(self, labelled: Labelled) -> Export:
         """Export the verified annotations for ``data prepare egoplan``, and the rejected questions.
 
-        Questions that the lead's decision keeps are marked with `records.DECIDED`.
+        Questions that the lead's decision keeps are marked with `verification.DECIDED`.
         """
         verified: list[dict[str, Any]] = []
         rejected: list[list[Any]] = []
@@ -127,7 +127,7 @@ class VerifiedQuestions(Flow):
             rejected.append([sample_id, reason, " ".join(choices), item.hidden["golden"]])
             reasons[reason.partition(":")[0]] += 1
         lines = [f"Questions kept: {len(verified)} of {len(labelled.items)}"]
-        by_lead = sum(records.DECIDED in record for record in verified)
+        by_lead = sum(verification.DECIDED in record for record in verified)
         if by_lead:
             lines.append(
                 "  kept by the lead's decision; the paper keeps unanimous choices only "
@@ -137,9 +137,11 @@ class VerifiedQuestions(Flow):
         files = {}
         if verified:
             text = json.dumps({"EgoPlan_validation": verified}, indent=1, ensure_ascii=False) + "\n"
-            files[records.KEPT] = ExportedFile(text, "verified questions, for data prepare egoplan")
+            files[verification.KEPT] = ExportedFile(
+                text, "verified questions, for data prepare egoplan"
+            )
         rows = csv_text([["sample_id", "reason", "choices", "record"], *rejected])
-        files[records.REJECTED] = ExportedFile(rows, "rejected questions with reasons")
+        files[verification.REJECTED] = ExportedFile(rows, "rejected questions with reasons")
         return Export(lines, files)
 
     def demo_items(self, source: Path, _folder: MediaFolder) -> list[Item]:
@@ -186,17 +188,17 @@ def _item(record: records.Record, raw: Mapping[str, Any], video: Path) -> Item:
 def _verified_record(item: Item, labelled: Labelled) -> dict[str, Any]:
     """Return the record of a question that is kept, with a mark if the lead has decided."""
     record = {
-        name: value for name, value in item.hidden["record"].items() if name != records.DECIDED
+        name: value for name, value in item.hidden["record"].items() if name != verification.DECIDED
     }
     if labelled.adjudicated(item):
-        record[records.DECIDED] = records.LEAD_KEEPS
+        record[verification.DECIDED] = verification.LEAD_KEEPS
     return record
 
 
 def _verdict(item: Item, labelled: Labelled) -> tuple[list[str], str | None]:
     """Return an item's choices, and the reason for rejecting it; None if it is kept."""
     if item.id in labelled.qualification:
-        return [], records.SERVED
+        return [], verification.SERVED
     golden = item.hidden["golden"]
     values = [label.values for label in labelled.labels_of(item, _STAGE)]
     choices = [value["choice"] for value in values]
@@ -204,13 +206,13 @@ def _verdict(item: Item, labelled: Labelled) -> tuple[list[str], str | None]:
     if decision:
         return [*choices, f"lead:{decision.values['choice']}"], _objection(decision.values, golden)
     if len(choices) < labelled.per_item:
-        return choices, records.OPEN
+        return choices, verification.OPEN
     if SKIP in choices:
         reasons = sorted({value["reason"] for value in values if value["choice"] == SKIP})
-        return choices, f"{records.SKIPPED}: {', '.join(reasons)}"
+        return choices, f"{verification.SKIPPED}: {', '.join(reasons)}"
     if len({*choices}) > 1:
-        return choices, records.DISAGREE
-    return choices, None if choices[0] == golden else records.OTHER
+        return choices, verification.DISAGREE
+    return choices, None if choices[0] == golden else verification.OTHER
 
 
 def _objection(decision: Values, golden: str) -> str | None:
@@ -218,5 +220,5 @@ def _objection(decision: Values, golden: str) -> str | None:
     if decision["choice"] == golden:
         return None
     if decision["choice"] == SKIP:
-        return f"{records.LEAD_SKIPS}: {decision.get('reason')}"
-    return records.LEAD_REJECTS
+        return f"{verification.LEAD_SKIPS}: {decision.get('reason')}"
+    return verification.LEAD_REJECTS

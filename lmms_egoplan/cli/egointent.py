@@ -8,13 +8,13 @@ import typer
 from rich.console import Console
 
 from lmms_egoplan.benchmarks.base import EGOINTENT
+from lmms_egoplan.benchmarks.egointent.annotation_files import load
 from lmms_egoplan.benchmarks.egointent.judge import DEFAULT_JUDGE
 from lmms_egoplan.benchmarks.egointent.prepare import LABELS, prepare_egointent
 from lmms_egoplan.benchmarks.egointent.prompts import ALIASES
 from lmms_egoplan.benchmarks.egointent.records import (
     Record,
     check_records,
-    load,
     needed_videos,
     read_annotations,
 )

@@ -8,22 +8,16 @@ from typing import Annotated, Any, Literal
 import typer
 
 from lmms_egoplan.benchmarks.egoplan import records
-from lmms_egoplan.benchmarks.egoplan.clips import FITS, cut_clips
-from lmms_egoplan.benchmarks.egoplan.copies import LISTS
-from lmms_egoplan.benchmarks.egoplan.prepare import (
-    Media,
-    find_media,
-    prepare_egoplan,
-    prepare_egoplan_bench2,
-)
+from lmms_egoplan.benchmarks.egoplan.footage.clips import FITS, cut_clips
+from lmms_egoplan.benchmarks.egoplan.footage.copies import LISTS
+from lmms_egoplan.benchmarks.egoplan.footage.index import Media, find_media
+from lmms_egoplan.benchmarks.egoplan.footage.sources import NeededFrames, needed_frames
+from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan, prepare_egoplan_bench2
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
-from lmms_egoplan.benchmarks.egoplan.sources import NeededFrames, needed_frames
 from lmms_egoplan.benchmarks.egoplan.statistics import (
-    COLUMNS,
     COUNTS,
     Statistics,
     statistics,
-    statistics_files,
     texts_of,
     texts_of_row,
 )
@@ -44,6 +38,7 @@ from lmms_egoplan.options import Ego4d, EpicKitchens, EpicVideoInfo, Runs, Sampl
 from lmms_egoplan.outputs import also_writes
 from lmms_egoplan.prepared_counts import Figures, SkipMissing, Verify, print_summary, write_figures
 from lmms_egoplan.report.egoplan import submission
+from lmms_egoplan.report.egoplan.statistics import COLUMNS, statistics_files
 from lmms_egoplan.report.samples import write_folder
 from lmms_egoplan.storage import load_summary
 from lmms_egoplan.text import join_list

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
-from lmms_egoplan.benchmarks.egoplan.sources import frames_per_second
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, frames_per_second
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import decode, parse, read_csv, read_lines, read_text
 from lmms_egoplan.overlap.conversations import answer_of, options_in, turns_of, without_mark

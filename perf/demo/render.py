@@ -28,11 +28,11 @@ from lmms_egoplan.benchmarks.egoplan.records import (
     BENCH2_FILE,
     CHOICES,
     EGO4D,
+    EGO4D_FPS,
     EPIC_KITCHENS,
     LIST_KEYS,
     RENDERED,
 )
-from lmms_egoplan.benchmarks.egoplan.sources import EGO4D_FPS
 from lmms_egoplan.benchmarks.egothink.dimensions import BY_NAME
 from lmms_egoplan.coverage import RENDERED_SCENES
 from lmms_egoplan.media.frames import write_video

@@ -14,18 +14,16 @@ from example_record import RECORD
 from lmms_egoplan.annotation.egoplan import FLOW, read_items
 from lmms_egoplan.annotation.flow import Label, Labelled
 from lmms_egoplan.annotation.serve import Team, media_folder, open_store
-from lmms_egoplan.benchmarks.egoplan.records import (
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, read_annotations
+from lmms_egoplan.benchmarks.egoplan.verification import (
     AGREED,
     DISAGREE,
-    EGO4D,
-    EPIC_KITCHENS,
     LEAD_KEEPS,
     LEAD_REJECTS,
     LEAD_SKIPS,
     OPEN,
     OTHER,
     SERVED,
-    read_annotations,
     read_checked,
 )
 from lmms_egoplan.errors import LmmsEgoplanError

@@ -8,7 +8,8 @@ from lm_eval.tasks import TaskManager
 from lmms_eval.tasks import TaskManager as LMMSTaskManager
 
 from lmms_egoplan.benchmarks.base import BENCHMARKS, DEMO_SETS
-from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan_bench2
+from lmms_egoplan.benchmarks.egoplan.footage.index import Media
+from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan_bench2
 from lmms_egoplan.demo.sets import copy_set
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses import suite

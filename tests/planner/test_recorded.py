@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from benchmarks.egointent.source import goalstep_video, segment, write_goalstep
-from lmms_egoplan.benchmarks.egoplan.sources import frames_per_second
+from lmms_egoplan.benchmarks.egoplan.records import frames_per_second
 from lmms_egoplan.construction.egoplan.narrations import hundredths
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import frame_path

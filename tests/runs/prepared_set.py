@@ -7,7 +7,8 @@ import torch
 from transformers import AutoModelForImageTextToText, AutoTokenizer
 
 from benchmarks.egoplan.derived_questions import DATA, derive, render_media
-from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan
+from lmms_egoplan.benchmarks.egoplan.footage.index import Media
+from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
 from zoo import save
 
 DERIVED = 210

@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan
+from lmms_egoplan.benchmarks.egoplan.footage.index import Media
+from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
 from media.files import write_epic_folder, write_numbered_video
 
 EPIC_VIDEO, EGO4D_VIDEO = "P01_02", "0a1b-2c"

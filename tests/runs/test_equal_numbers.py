@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan
+from lmms_egoplan.benchmarks.egoplan.footage.index import Media
+from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
 from patience import FOREVER_S
 from runs.harness import LMMS_EVAL, TWO_PROCESSES, log, run, start
 from runs.small_set import prepare_small_set

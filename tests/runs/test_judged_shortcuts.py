@@ -13,7 +13,9 @@ from typer.testing import CliRunner
 from benchmarks.egointent.source import raw_record, write_annotations
 from benchmarks.egothink.source import write_marks, write_source
 from judge_server import JudgeServer, Reply
-from lmms_egoplan.benchmarks.actplan.instances import parse_id, views, views_swapped
+from lmms_egoplan.benchmarks.actplan.conditions import views_swapped
+from lmms_egoplan.benchmarks.actplan.instances import parse_id
+from lmms_egoplan.benchmarks.actplan.prompts import views
 from lmms_egoplan.benchmarks.base import BENCHMARKS
 from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
 from lmms_egoplan.benchmarks.egothink.conditions import other_image, shown_image

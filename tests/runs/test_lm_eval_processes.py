@@ -13,7 +13,8 @@ from pathlib import Path
 import lm_eval.__main__
 import pytest
 
-from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan
+from lmms_egoplan.benchmarks.egoplan.footage.index import Media
+from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
 from lmms_egoplan.cli import app
 from lmms_egoplan.paths import LM_EVAL_TASKS
 from patience import FOREVER_S

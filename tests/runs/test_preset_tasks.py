@@ -10,7 +10,8 @@ from transformers import AutoProcessor, GenerationMixin
 
 from benchmarks.egoplan import published_reference as published
 from judge_server import JudgeServer, Reply, images_in
-from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan, prepare_egoplan_bench2
+from lmms_egoplan.benchmarks.egoplan.footage.index import Media
+from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan, prepare_egoplan_bench2
 from lmms_egoplan.benchmarks.egoplan.presets import LIKELIHOOD, load_presets
 from lmms_egoplan.harnesses.lmms_eval import loaded_checkpoint
 from media.files import SIZE, read_numbers, write_numbered_video

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan
+from lmms_egoplan.benchmarks.egoplan.footage.index import Media
+from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
 from patience import FOREVER_S
 from runs.both_harnesses import in_lmms_eval
 from runs.harness import log, metric, run, start

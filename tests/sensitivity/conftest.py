@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from lmms_egoplan.benchmarks.base import DEMO_SETS
-from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan, prepare_egoplan_bench2
+from lmms_egoplan.benchmarks.egoplan.footage.index import Media
+from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan, prepare_egoplan_bench2
 from lmms_egoplan.demo.sets import copy_set
 
 

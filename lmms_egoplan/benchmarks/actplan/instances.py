@@ -1,18 +1,14 @@
-"""Read ActPlan-1K's instances, from the release's folders or from the prepared data."""
+"""Define an instance (secs. 3.1 and 3.4), and read it from the release or the prepared data."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from PIL import Image
-
 from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
-from lmms_egoplan.benchmarks.conditions import with_swapped_media
 from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import resolve_inside
@@ -22,6 +18,7 @@ from lmms_egoplan.validation import is_text, listing
 
 if TYPE_CHECKING:
     from datasets import Dataset
+
 
 # Indexed by the number of the task description.
 SETTINGS = ("normal", "counterfactual")
@@ -128,48 +125,6 @@ def official_instances(doc: Mapping[str, Any]) -> int:
 
 only_normal = partial(_of_setting, setting="normal")
 only_counterfactual = partial(_of_setting, setting="counterfactual")
-
-
-def views(doc: Mapping[str, Any]) -> list[Image.Image]:
-    """Return the views of the environment as RGB images, in the order of the release.
-
-    Table 6 omits them.
-
-    Args:
-        doc: A row of the prepared dataset. If it has a partner (`views_swapped`), the partner's
-            views are returned.
-    """
-    row = ACTPLAN.load("test")[doc["partner"]["row"]] if "partner" in doc else doc
-    return [image.convert("RGB") for image in row["images"]]
-
-
-def views_swapped(docs: "Dataset") -> "Dataset":
-    """Give each instance a partner of another activity, see `with_swapped_media`.
-
-    The choice is this project's.
-
-    ``partner`` has ``row``, the position in the prepared split.
-    """
-    if "row" not in docs.column_names:
-        docs = docs.add_column("row", list(range(len(docs))))
-    columns = [
-        name for name in ("id", "activity", "row", "num_images") if name in docs.column_names
-    ]
-    unlike_of = itemgetter("id", "activity")
-    return with_swapped_media(
-        docs, columns, group_of=lambda _: None, unlike_of=unlike_of, id_of=itemgetter("id")
-    )
-
-
-def prompt_text(doc: Mapping[str, Any]) -> str:
-    """Return the task description as released.
-
-    It includes the instruction and the eight actions (sec. 3.1).
-
-    Args:
-        doc: A row of the prepared dataset; only ``task_description`` is read.
-    """
-    return doc["task_description"]
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,12 @@
-"""Score plans.
+"""Score a plan: read it, and measure its steps with the LCS and the classifier (sec. 4.2).
 
-The scores are the longest common subsequence with gold plans (sec. 4.2.1), the form of the steps,
-the goal check, and the classifier's verdict (sec. 4.2.2).
+The form of the steps (sec. 5.6) and the goal check are measured, too.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
-from loguru import logger
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, ValidationInfo, field_validator
 
 from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
@@ -21,25 +18,16 @@ from lmms_egoplan.benchmarks.actplan.classifier import (
 )
 from lmms_egoplan.benchmarks.actplan.goal_check import GoalCheck, check_goal
 from lmms_egoplan.benchmarks.actplan.plans import GeneratedPlan, Steps
-from lmms_egoplan.benchmarks.actplan.reply import (
-    form_validity,
-    official_steps,
-    parsed_steps,
-    plan_text,
-)
+from lmms_egoplan.benchmarks.actplan.reply import official_steps, parsed_steps, plan_text
+from lmms_egoplan.benchmarks.actplan.reply.calls import form_validity
 from lmms_egoplan.encoder import DEFAULT_ENCODER, encoder_name, load_encoder
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.progress import track
 from lmms_egoplan.serialization import TextRecord
-from lmms_egoplan.text import clean_text
-from lmms_egoplan.validation import AnyText, Expected, expected, quoted
+from lmms_egoplan.validation import AnyText, Expected, expected
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
-
-# As in the reference implementation; the paper says "greater than 0.8".
-THRESHOLD = 0.8
-_BATCH = 64
+    pass
+from lmms_egoplan.benchmarks.actplan.lcs import lcs_lengths, lcs_norm
 
 _Counts = list[Annotated[StrictInt, Field(ge=0), Expected("a number from 0")] | None]
 _Share = Annotated[StrictFloat, Field(ge=0, le=1), Expected("a number from 0 to 1")]
@@ -264,61 +252,6 @@ def classify_plans(
     return [verdicts.get(index) for index in range(len(plans))]
 
 
-def lcs_lengths(pairs: Sequence[tuple[Steps, Steps]], encoder: "SentenceTransformer") -> list[int]:
-    """Return the LCS lengths of pairs of plans.
-
-    Two steps match if the cosine of their embeddings is at least `THRESHOLD`. Every distinct step
-    is embedded once.
-
-    Args:
-        pairs: The steps of both plans, in any order.
-        encoder: The sentence encoder.
-
-    Returns:
-        The length in steps for each pair; 0 if a plan is empty.
-
-    Raises:
-        LmmsEgoplanError: The encoder returns values that are not finite.
-
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> from sentence_transformers import SentenceTransformer
-    >>> from lmms_egoplan.demo.checkpoint import write_encoder
-    >>> with TemporaryDirectory() as folder:  # any sentence encoder, or a name on the hub
-    ...     write_encoder(Path(folder))
-    ...     encoder = SentenceTransformer(folder, device="cpu")
-    >>> gold = ["walk_to(table)", "open(box)", "grab(cup)"]
-    >>> lcs_lengths([(["walk_to(table)", "grab(cup)"], gold), ([], gold)], encoder)
-    [2, 0]
-    """
-    rows: dict[str, int] = {}
-    for first, second in pairs:
-        if first and second:
-            for step in (*first, *second):
-                rows.setdefault(step, len(rows))
-    embeddings = _embeddings(list(rows), encoder)
-    lengths: list[int] = []
-    for first, second in pairs:
-        if first and second:
-            first_rows = [rows[step] for step in first]
-            second_rows = [rows[step] for step in second]
-            lengths.append(_length(first_rows, second_rows, embeddings))
-        else:
-            lengths.append(0)
-    return lengths
-
-
-def lcs_norm(length: int, candidate_length: int, reference_length: int) -> float:
-    """Divide the LCS length by the longer plan's (sec. 4.2.1), in [0, 1]; 0 if a plan is empty.
-
-    >>> lcs_norm(2, candidate_length=2, reference_length=4)
-    0.5
-    """
-    if not candidate_length or not reference_length:
-        return 0.0
-    return length / max(candidate_length, reference_length)
-
-
 def _read(plan: GeneratedPlan) -> tuple[Reading, Reading]:
     """Return the official and the parsed reading of a plan and its gold plans.
 
@@ -356,71 +289,3 @@ def _norms(
         None if length is None or gold is None else lcs_norm(length, len(steps), gold)
         for length, gold in zip(lengths, reference_lengths, strict=True)
     ]
-
-
-def _length(first: list[int], second: list[int], embeddings: np.ndarray) -> int:
-    """Return the LCS length of two non-empty plans, given as rows of `embeddings`.
-
-    Let L[i, j] be the LCS length of the first i and j steps, and m[i, j] = 1 if step i matches step
-    j, else 0. Then L[i, j] = L[i-1, j-1] + 1 for a match, else max(L[i-1, j], L[i, j-1]). Adding a
-    step to a prefix increases L by 0 or 1, so both cases equal max(L[i-1, j], L[i-1, j-1] + m[i,
-    j], L[i, j-1]). The first two terms come from the row above; row i is their running maximum.
-    """
-    distinct_first, first_indices = np.unique(first, return_inverse=True)
-    distinct_second, second_indices = np.unique(second, return_inverse=True)
-    matches = embeddings[distinct_first] @ embeddings[distinct_second].T >= THRESHOLD
-    lengths = np.zeros(len(second) + 1, dtype=np.int32)
-    for step in first_indices:
-        np.maximum(lengths[1:], lengths[:-1] + matches[step, second_indices], out=lengths[1:])
-        np.maximum.accumulate(lengths, out=lengths)
-    return int(lengths[-1])
-
-
-def _embeddings(steps: list[str], encoder: "SentenceTransformer") -> np.ndarray:
-    """Embed the steps as unit vectors, float32 [steps, dimension]."""
-    if not steps:
-        return np.zeros((0, 0), dtype=np.float32)
-    texts = [clean_text(step) for step in steps]
-    # Sort by tokens. The encoder sorts by characters, which costs a fifth more computation, all of
-    # it padding.
-    order = np.argsort(_token_counts(texts, encoder), kind="stable")[::-1]
-    batches = [order[start : start + _BATCH] for start in range(0, len(order), _BATCH)]
-    vectors: list[np.ndarray] = []
-    for batch in track(batches, "Embedding steps"):
-        vectors.append(_encode([texts[index] for index in batch], encoder))
-    embeddings = np.empty((len(steps), vectors[0].shape[1]), dtype=np.float32)
-    embeddings[order] = np.concatenate(vectors)
-    broken = ~np.isfinite(embeddings).all(axis=1)
-    if broken.any():
-        raise LmmsEgoplanError(
-            f"the sentence encoder returns NaN or infinity for {broken.sum()} of {len(steps)} "
-            f"steps, first for {quoted(steps[broken.argmax()])}: its weights are damaged; use "
-            "another copy"
-        )
-    return embeddings
-
-
-def _token_counts(texts: list[str], encoder: "SentenceTransformer") -> list[int]:
-    """Count the tokens of each text; 0 if the encoder does not pad."""
-    if not callable(encoder.tokenizer):
-        # A static encoder does not pad, so the order does not matter.
-        return [0] * len(texts)
-    tokens = encoder.tokenizer(texts, truncation=True, verbose=False)["input_ids"]
-    return [len(token_ids) for token_ids in tokens]
-
-
-def _encode(texts: list[str], encoder: "SentenceTransformer") -> np.ndarray:
-    """Embed a batch of texts; on the CPU if the GPU has not enough memory."""
-    import torch
-
-    def encode() -> np.ndarray:
-        return encoder.encode(
-            texts, batch_size=_BATCH, normalize_embeddings=True, show_progress_bar=False
-        )
-
-    try:
-        return encode()
-    except torch.OutOfMemoryError:
-        logger.warning("not enough GPU memory for the sentence encoder; continuing on the CPU")
-        encoder.to("cpu")
-        return encode()

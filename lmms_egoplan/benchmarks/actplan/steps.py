@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import chain
 
 from lmms_egoplan.benchmarks.actplan.bddl import PREDICATES, Problem
-from lmms_egoplan.benchmarks.actplan.reply import ascii_form
+from lmms_egoplan.benchmarks.actplan.reply.calls import ascii_form
 from lmms_egoplan.paths import module_yaml
 
 _DATA = module_yaml(__file__)

@@ -8,9 +8,10 @@ from pathlib import Path
 from statistics import fmean, median, quantiles
 from typing import Any
 
-from lmms_egoplan.benchmarks.egointent import records
+from lmms_egoplan.benchmarks.egointent import annotation_files
+from lmms_egoplan.benchmarks.egointent.annotation_files import HUB
 from lmms_egoplan.benchmarks.egointent.frames import history_start, step_frames
-from lmms_egoplan.benchmarks.egointent.records import HUB, UNKNOWN, Record
+from lmms_egoplan.benchmarks.egointent.records import UNKNOWN, Record, check_records
 from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.coverage import set_of
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -104,8 +105,8 @@ def prepare_egointent(
         LmmsEgoplanError: The annotations are wrong, or the folder or footage is missing. Nothing is
             written.
     """
-    loaded = records.load(annotations, field_by_key)
-    steps = records.check_records(annotations, loaded)
+    loaded = annotation_files.load(annotations, field_by_key)
+    steps = check_records(annotations, loaded)
     footage, missing = record_footage(
         steps,
         videos,
@@ -137,8 +138,8 @@ def prepare_egointent(
     return EGOINTENT.save(
         LEAKAGE if leakage else SPLIT,
         table(rows),
-        annotations=records.HUB_DATASET if is_hub else str(Path(annotations).resolve()),
-        mapping=records.mapping_lines(loaded, Record.model_fields),
+        annotations=annotation_files.HUB_DATASET if is_hub else str(Path(annotations).resolve()),
+        mapping=annotation_files.mapping_lines(loaded, Record.model_fields),
         **of_file,
         records_digest=digest,
         questions=len(prepared),

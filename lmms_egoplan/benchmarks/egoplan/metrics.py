@@ -12,12 +12,17 @@ from statistics import fmean
 from typing import Any
 
 from lmms_egoplan.benchmarks.aggregations import Values
-from lmms_egoplan.benchmarks.egoplan.clips import READY_CLIPS
 from lmms_egoplan.benchmarks.egoplan.letter import first_letter, parse_letter, parse_reasoned
 from lmms_egoplan.benchmarks.egoplan.presets import LIKELIHOOD, load_presets
 from lmms_egoplan.benchmarks.egoplan.published_readers import READERS
 from lmms_egoplan.benchmarks.egoplan.question import LETTERS
-from lmms_egoplan.benchmarks.egoplan.records import DOMAINS, EGO4D, EPIC_KITCHENS, RENDERED
+from lmms_egoplan.benchmarks.egoplan.records import (
+    DOMAINS,
+    EGO4D,
+    EPIC_KITCHENS,
+    READY_CLIPS,
+    RENDERED,
+)
 from lmms_egoplan.benchmarks.egoplan.visuals import authors_fail_at_video, clips_as_published
 from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.coverage import RENDERED_SCENES, coverage_fields

@@ -1,49 +1,39 @@
-"""Prepare the datasets that the tasks load, from annotations and footage.
+"""Write the prepared split that the tasks load, from annotations and footage.
 
-Each benchmark has a function of its own.
+Each benchmark has a function of its own. The counts are compared with the papers' (EgoPlan-Bench,
+Table 2 and sec. 5.1; EgoPlan-Bench2, sec. 3).
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from operator import attrgetter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.egoplan import records
-from lmms_egoplan.benchmarks.egoplan.clips import READY_CLIPS, UNTIMED, ReadyClip, find_clip
-from lmms_egoplan.benchmarks.egoplan.copies import compare_observations, read_copy
-from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, HUB, Question
-from lmms_egoplan.benchmarks.egoplan.sources import (
+from lmms_egoplan.benchmarks.egoplan.footage.clips import UNTIMED, ReadyClip
+from lmms_egoplan.benchmarks.egoplan.footage.sources import (
     Id,
-    VideoInfo,
-    Warn,
-    find_video,
-    read_video_info,
-    record_problem,
 )
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, HUB, READY_CLIPS, Question
 from lmms_egoplan.benchmarks.egoplan.statistics import COUNTS, TABLE_2, statistics, texts_of
 from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.coverage import set_of
-from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.footage import (
     Footage,
     MissingFootage,
-    find_footage,
-    warn_of_missing_footage,
 )
-from lmms_egoplan.media.frames import FrameError
 from lmms_egoplan.storage import (
     PreparedData,
     compare_counts,
     fingerprint,
     records_digest,
-    refusal,
     table,
 )
 
 if TYPE_CHECKING:
     from datasets import Dataset
+from lmms_egoplan.benchmarks.egoplan.footage.index import FootageIndex, Media, find_media
 
 _, *_VAL_COUNTS = TABLE_2[0]
 _, *_TEST_COUNTS = TABLE_2[1]
@@ -73,67 +63,6 @@ _COLUMNS = (
 _OPTIONAL = ("clip_frames", "observation_path", "media", "has_action_times", "origin")
 # Counts that the published file must have, if the paper states them.
 _STATED = ("questions", EPIC_KITCHENS, EGO4D)
-_OPTIONS = {EPIC_KITCHENS: "--epic-kitchens", EGO4D: "--ego4d"}
-
-Roots = Mapping[str, str | Path | None]
-"""Folder of each video source; None if it is not set."""
-
-
-@dataclass(frozen=True)
-class Media:
-    """Location of the questions' footage, and how to treat questions without footage.
-
-    Attributes:
-        roots: Folder of each source in the data set. EPIC-KITCHENS' contains
-            ``P01/rgb_frames/P01_13/frame_0000000760.jpg``, Ego4D's ``<video_id>.mp4``.
-        clips: Folder with a ready-cut clip of each question (`clips.find_clip`), instead of the
-            sources.
-        epic_video_info: EPIC-KITCHENS-100's official list of videos (`sources.read_video_info`).
-            With it, these count as missing: unlisted ids, observations after a video's end, and
-            frames extracted at another rate.
-        skip_missing: Skip questions with missing or damaged frames instead of raising an error.
-        verify: Decode every frame that a task with any settings may read: from a question's first
-            frame to its observation, or, in a ready clip, all frames that may be shown.
-        copy: Name and folder of a public copy (`copies.read_copy`), instead of the sources. With
-            sources, the observations of both are compared.
-    """
-
-    roots: Roots
-    clips: str | Path | None = None
-    epic_video_info: str | Path | None = None
-    skip_missing: bool = False
-    verify: bool = False
-    copy: tuple[str, Path] | None = None
-
-    def __post_init__(self) -> None:
-        """Reject clips together with other media."""
-        sources = " or ".join(_OPTIONS[source] for source in self.roots)
-        for option, value in {"--copy": self.copy, sources: any(self.roots.values())}.items():
-            if self.clips is not None and value:
-                raise LmmsEgoplanError(
-                    f"--clips cannot be combined with {option}; drop one of them"
-                )
-
-
-@dataclass(frozen=True)
-class FootageIndex:
-    """The footage of questions, as `find_media` finds it.
-
-    Attributes:
-        footage: Footage by sample id.
-        lost: Questions without footage.
-        message: Message about the questions without footage; empty if all have footage.
-        warnings: Problems that may be harmless.
-        is_verified: True if all frames were decoded.
-        copy: The report of `copies.read_copy`; None without a copy.
-    """
-
-    footage: dict[Id, Footage]
-    lost: list[MissingFootage]
-    message: str
-    warnings: list[str]
-    is_verified: bool
-    copy: dict[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,168 +152,6 @@ def prepare_egoplan_bench2(annotations: str | Path, media: Media) -> dict[str, A
         )
     source = HUB if str(annotations) == HUB else Path(annotations).resolve()
     return _save(_EGOPLAN_BENCH2, "test", source, questions, index)
-
-
-def check_media(
-    questions: Sequence[Question], roots: Roots, *, skip_missing: bool
-) -> dict[Id, Path]:
-    """Return by sample id the video file or frame folder that has all frames of the question.
-
-    Raises:
-        LmmsEgoplanError: A folder or frames are missing. With `skip_missing`, only if no question
-            has all frames.
-    """
-    media = find_media("annotations", questions, Media(roots, skip_missing=skip_missing))
-    warn_of_missing_footage(media.lost)
-    return {sample_id: footage.path for sample_id, footage in media.footage.items()}
-
-
-def find_media(
-    annotations: str | Path, questions: Sequence[Question], media: Media, part: str = ""
-) -> FootageIndex:
-    """Find the footage of each question.
-
-    Args:
-        annotations: File of the records, for messages.
-        part: Benchmark and split, only needed for a copy.
-
-    Raises:
-        LmmsEgoplanError: A folder is missing, or frames are missing and `skip_missing` is false.
-            With `skip_missing`, only if no question has all frames.
-    """
-    videos = None
-    if media.epic_video_info is not None:
-        videos = read_video_info(Path(media.epic_video_info))
-    copied = None
-    copy = None
-    if media.copy is not None:
-        copied, copy = read_copy(*media.copy, part, questions)
-        questions = [record for record in questions if record.sample_id in copied]
-    else:
-        _check_folders(questions, media)
-    problems = _video_problems(annotations, questions, videos)
-    warnings: list[str] = []
-
-    def find(group: Sequence[Question]) -> dict[Id, Footage | str]:
-        ids = {record.sample_id for record in group}
-        results: dict[Id, Footage | str] = {key: problems[key] for key in problems if key in ids}
-        valid = [record for record in group if record.sample_id not in problems]
-        if copied is not None:
-            results |= {record.sample_id: copied[record.sample_id] for record in valid}
-        elif media.clips is not None:
-            results |= {record.sample_id: find_clip(media.clips, record) for record in valid}
-        elif valid:
-            results |= _find_in_source(valid, media, videos, warnings.append)
-        return results
-
-    footage, lost = find_footage(
-        questions, attrgetter("sample_id"), _file_of(media), find, verify=media.verify
-    )
-    message = _missing_message(lost, len(questions), media) if lost else ""
-    if lost and not (media.skip_missing and footage):
-        raise LmmsEgoplanError(message)
-    if copy and any(media.roots.values()):
-        sources = find_media(
-            annotations, questions, replace(media, copy=None, skip_missing=True, verify=False)
-        )
-        copy["observations"] = compare_observations(footage, sources.footage)
-    return FootageIndex(
-        footage=footage,
-        lost=lost,
-        message=message,
-        warnings=warnings,
-        is_verified=media.verify,
-        copy=copy,
-    )
-
-
-def _file_of(media: Media) -> Callable[[Question], tuple[str, Any]]:
-    """Return a function for what identifies a question's file: its video, or its clip."""
-    if media.clips is None and media.copy is None:
-        return attrgetter("video_source", "video_id")
-    return attrgetter("video_source", "sample_id")
-
-
-def _video_problems(
-    annotations: str | Path, questions: Sequence[Question], videos: Mapping[str, VideoInfo] | None
-) -> dict[Id, str]:
-    """Describe the questions that do not fit EPIC-KITCHENS' official list of videos."""
-    problems: dict[Id, str] = {}
-    if videos is None:
-        return problems
-    for index, record in enumerate(questions):
-        if record.video_source != EPIC_KITCHENS:
-            continue
-        problem = record_problem(record.video_id, record.current_observation_frame, videos)
-        if problem:
-            where = f"{annotations}: record {index}, sample_id {record.sample_id}"
-            problems[record.sample_id] = f"{where}, {problem}"
-    return problems
-
-
-def _find_in_source(
-    group: Sequence[Question], media: Media, videos: Mapping[str, VideoInfo] | None, warn: Warn
-) -> dict[Id, Footage | str]:
-    """Find the footage of questions on one source video."""
-    source = group[0].video_source
-    root = media.roots[source]
-    if root is None:
-        raise FrameError(f"{_OPTIONS[source]} is not set")
-    return find_video(root, group, videos, warn)
-
-
-def _check_folders(questions: Sequence[Question], media: Media) -> None:
-    """Check that the folder of clips exists, or that each needed video source has a folder.
-
-    With `skip_missing`, one source is enough.
-    """
-    if media.clips is not None:
-        if not Path(media.clips).is_dir():
-            raise LmmsEgoplanError(
-                f"--clips {media.clips}: no such folder; use the folder with <sample_id>.mp4"
-            )
-        return
-    may_skip = media.skip_missing and any(root is not None for root in media.roots.values())
-    for source, count in Counter(record.video_source for record in questions).items():
-        root = media.roots[source]
-        download = f"(download: {records.VIDEO_URLS[source]})"
-        if root is None and not may_skip:
-            raise LmmsEgoplanError(
-                f"{count} of {len(questions)} questions need videos of {source}; set "
-                f"{_OPTIONS[source]} DIR {download} or skip these questions with --skip-missing"
-            )
-        if root is not None and not Path(root).is_dir():
-            raise LmmsEgoplanError(f"{_OPTIONS[source]} {root}: no such folder {download}")
-
-
-def _missing_message(lost: Sequence[MissingFootage], num_records: int, media: Media) -> str:
-    """Describe the questions without footage, and the reason for each file."""
-    per_source = Counter[str]()
-    for (source, _), _, sample_ids in lost:
-        per_source[source] += len(sample_ids)
-    num_lost = per_source.total()
-    state = "missing or damaged" if media.verify else "missing"
-    folder = media.clips
-    if media.copy and not folder:
-        _, folder = media.copy
-    if folder:
-        lines = [
-            f"the clips of {num_lost} of {num_records} questions in {folder} are {state} "
-            "or do not fit:"
-        ]
-        problems = [f"sample_id {sample_id}: {reason}" for (_, sample_id), reason, _ in lost]
-    else:
-        lines = [f"the frames of {num_lost} of {num_records} questions are {state}:"]
-        for source, count in per_source.items():
-            download = records.VIDEO_URLS[source]
-            lines.append(f"  {count} from {source} ({_OPTIONS[source]}; download: {download})")
-        num_videos = len({video for video, _, _ in lost})
-        lines.append(f"in {num_videos} videos:")
-        problems = [
-            f"{video_id} (questions: {len(ids)}): {reason}" for (_, video_id), reason, ids in lost
-        ]
-    how = "add them, or skip their questions"
-    return refusal("\n".join(lines), problems, how, "question", skip_missing=media.skip_missing)
 
 
 def _save(

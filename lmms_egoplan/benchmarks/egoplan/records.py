@@ -1,12 +1,10 @@
-"""Read the annotation files of EgoPlan-Bench and EgoPlan-Bench2, and check every record.
+"""Define the records of EgoPlan-Bench and EgoPlan-Bench2, and check every record of a file.
 
-The end of the module reads the results of human verification: the files that ``annotate export``
-writes.
+Sources: EgoPlan-Bench, secs. 3.1 and 3.3; EgoPlan-Bench2, sec. 3.
 """
 
-import csv
 import re
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypedDict, TypeGuard, TypeVar
 
@@ -18,7 +16,7 @@ from lmms_egoplan.benchmarks.egoplan.question import LETTERS, QUESTION
 from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.file_kinds import FileKind, check_kind
-from lmms_egoplan.jsonl import REPEATED, JsonObject, check_record, read_json, read_text
+from lmms_egoplan.jsonl import REPEATED, JsonObject, check_record, read_json
 from lmms_egoplan.storage import without_bars
 from lmms_egoplan.validation import Checked, Expected, Text, expected, listing, problem, quoted
 
@@ -34,6 +32,16 @@ VIDEO_ID = {
     EPIC_KITCHENS: re.compile(r"[A-Za-z0-9]{1,32}_[A-Za-z0-9_-]{1,64}"),
     EGO4D: re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}"),
 }
+# EPIC-KITCHENS-100's newer videos, such as P01_103, have 50 frames per second. The frames of older
+# ones, such as P01_13, were extracted at 60 per second, although the videos have 59.94, or in nine
+# cases 29.97, 47.95 or 90. The start and stop frames of EPIC_100_validation.csv use the rates 50
+# and 60. Ego4D's canonical videos have 30.
+_NEWER = re.compile(r"P\d\d_1\d\d")
+_NEWER_FPS = 50
+_OLDER_FPS = 60
+EGO4D_FPS = 30
+# The value of `media` in results and summaries for questions shown from clips.
+READY_CLIPS = "ready clips"
 # Prefix of the demo's video ids. Scores over them are not comparable with published ones.
 RENDERED = "rendered"
 
@@ -50,6 +58,17 @@ DOMAINS = ("Daily life", "Work", "Hobbies", "Recreation")
 _BENCH2_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,127}_[A-Za-z0-9_.-]{1,64}")
 
 _INT64_MAX = 2**63 - 1
+
+
+def frames_per_second(source: str, video_id: str) -> int:
+    """Return the frame rate of the records' frame numbers for a video.
+
+    >>> frames_per_second("EpicKitchens", "P01_13"), frames_per_second("EpicKitchens", "P01_103")
+    (60, 50)
+    """
+    if source != EPIC_KITCHENS:
+        return EGO4D_FPS
+    return _NEWER_FPS if _NEWER.fullmatch(video_id) else _OLDER_FPS
 
 
 class _Context(TypedDict):
@@ -443,72 +462,3 @@ def _download() -> Path:
             f"Download it from https://huggingface.co/datasets/{HUB_DATASET}, and pass the file "
             f"instead of {HUB}"
         ) from error
-
-
-# Files of the kept and the rejected questions.
-KEPT = "EgoPlan_validation.json"
-REJECTED = "rejected.csv"
-# Reasons in the file of rejected questions.
-OPEN = "not all labels yet"
-SERVED = "served for the qualification"
-SKIPPED = "skipped"
-DISAGREE = "annotators disagree"
-OTHER = "annotators agree on another choice than the record"
-LEAD_REJECTS = "the lead chose another choice than the record"
-LEAD_SKIPS = "the lead skipped it"
-# Key of kept questions on which the lead decided, with its value.
-DECIDED = "verification"
-LEAD_KEEPS = "the lead chose the record"
-
-Verified = dict[tuple[Hashable, ...], str]
-"""Result of a question's verification, by its id and right letter.
-
-It is `AGREED`, or the reason for the question's rejection.
-"""
-AGREED = "agree with the record"
-
-
-def read_checked(folders: Sequence[Path]) -> Verified:
-    """Read the results for the questions that enough people have answered.
-
-    Later folders override earlier ones.
-
-    Raises:
-        LmmsEgoplanError: A file cannot be read or is malformed. The message names the file or its
-            folder.
-    """
-    checked: Verified = {}
-    for folder in folders:
-        try:
-            checked |= _read_kept(folder / KEPT)
-            checked |= _read_rejected(folder / REJECTED)
-        except (AttributeError, KeyError, TypeError, ValueError, csv.Error) as error:
-            raise LmmsEgoplanError(
-                f"{folder}: {KEPT} or {REJECTED} does not have the form that annotate export "
-                f"writes ({type(error).__name__}: {error}); export the labels again"
-            ) from error
-    return checked
-
-
-def _read_kept(path: Path) -> Verified:
-    """Read the file of the kept questions, if there is one."""
-    verified: Verified = {}
-    if path.is_file():
-        for record in load_list(path, LIST_KEYS["val"]):
-            key = int(record["sample_id"]), str(record["golden_choice_idx"])
-            verified[key] = record.get(DECIDED, AGREED)
-    return verified
-
-
-def _read_rejected(path: Path) -> Verified:
-    """Read the file of the rejected questions, if there is one.
-
-    Questions without all labels are skipped.
-    """
-    rejected: Verified = {}
-    if path.is_file():
-        for row in csv.DictReader(read_text(path).splitlines()):
-            reason = row["reason"].partition(":")[0]
-            if reason not in (OPEN, SERVED):
-                rejected[int(row["sample_id"]), row["record"]] = reason
-    return rejected

@@ -19,8 +19,7 @@ from PIL import Image
 from lmms_egoplan.benchmarks.conditions import apply_condition
 from lmms_egoplan.benchmarks.egoplan.conditions import PARTNERS
 from lmms_egoplan.benchmarks.egoplan.question import MARKS
-from lmms_egoplan.benchmarks.egoplan.records import EPIC_KITCHENS
-from lmms_egoplan.benchmarks.egoplan.sources import frames_per_second
+from lmms_egoplan.benchmarks.egoplan.records import EPIC_KITCHENS, frames_per_second
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version, resolve_inside
 from lmms_egoplan.media.frames import (

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from lmms_egoplan.benchmarks.egoplan.sources import read_video_info
-from lmms_egoplan.benchmarks.egoplan.statistics import statistics_files
+from lmms_egoplan.benchmarks.egoplan.footage.sources import read_video_info
 from lmms_egoplan.construction.ego4d import UNSURE
 from lmms_egoplan.construction.egoplan.goals import identify_goals, pool_goals, read_goals
 from lmms_egoplan.construction.egoplan.narrations import (
@@ -32,6 +31,7 @@ from lmms_egoplan.judging.asking import LlmUsage
 from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
 from lmms_egoplan.outputs import delete
 from lmms_egoplan.rejections import Rejection, counted, none_left
+from lmms_egoplan.report.egoplan.statistics import statistics_files
 from lmms_egoplan.text import clean_text, csv_text
 
 Source = Literal["epic-kitchens", "ego4d"]

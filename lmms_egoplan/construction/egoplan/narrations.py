@@ -9,12 +9,14 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, FIRST_FRAME, VIDEO_ID
-from lmms_egoplan.benchmarks.egoplan.sources import (
+from lmms_egoplan.benchmarks.egoplan.footage.sources import VideoInfo, record_problem
+from lmms_egoplan.benchmarks.egoplan.records import (
+    EGO4D,
     EGO4D_FPS,
-    VideoInfo,
+    EPIC_KITCHENS,
+    FIRST_FRAME,
+    VIDEO_ID,
     frames_per_second,
-    record_problem,
 )
 from lmms_egoplan.benchmarks.egoplan.statistics import verb_and_object
 from lmms_egoplan.benchmarks.egoplan.wording import tidy

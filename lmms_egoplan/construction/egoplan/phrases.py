@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.records import EGO4D
-from lmms_egoplan.benchmarks.egoplan.sources import EGO4D_FPS
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EGO4D_FPS
 from lmms_egoplan.construction.ego4d import text_problem
 from lmms_egoplan.construction.egoplan.narrations import (
     Action,

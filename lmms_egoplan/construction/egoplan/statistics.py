@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean
 
-from lmms_egoplan.benchmarks.egoplan.baselines import baseline_points
 from lmms_egoplan.benchmarks.egoplan.statistics import Statistics, statistics
 from lmms_egoplan.benchmarks.egoplan.wording import near_key, normalised
 from lmms_egoplan.construction.egoplan.questions import Question
+from lmms_egoplan.report.egoplan.baselines import baseline_points
 
 # The values of `--drop`.
 KINDS = ("near-equal", "concurrent", "copies", "listing-goals", "unsure-actions")

@@ -18,14 +18,8 @@ from loguru import logger
 from lmms_egoplan.benchmarks.egoplan import visuals
 from lmms_egoplan.benchmarks.egoplan.metrics import SOURCE_METRIC
 from lmms_egoplan.benchmarks.egoplan.question import LETTERS
-from lmms_egoplan.benchmarks.egoplan.records import (
-    AGREED,
-    DOMAINS,
-    EGO4D,
-    EPIC_KITCHENS,
-    Verified,
-    read_checked,
-)
+from lmms_egoplan.benchmarks.egoplan.records import DOMAINS, EGO4D, EPIC_KITCHENS
+from lmms_egoplan.benchmarks.egoplan.verification import AGREED, Verified, read_checked
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.report.benchmark import (
@@ -1179,7 +1173,7 @@ class EgoPlanReport(_ChoiceReport):
     def _closeness_rows(self) -> Iterator[dict[str, Value]]:
         """Yield each task's mean `preference` of its wrong answers, by each similarity."""
         # Importing nltk takes seconds.
-        from lmms_egoplan.benchmarks.egoplan.baselines import shared_stems
+        from lmms_egoplan.report.egoplan.baselines import shared_stems
 
         values, encoder, _ = self._similarities
         measures: dict[str, Callable[[str, str], float]] = {"word stems in common": shared_stems}

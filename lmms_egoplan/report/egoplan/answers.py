@@ -10,9 +10,9 @@ from string import ascii_uppercase
 from typing import Any, ClassVar
 
 from lmms_egoplan.benchmarks import splits
-from lmms_egoplan.benchmarks.egoplan.clips import READY_CLIPS
 from lmms_egoplan.benchmarks.egoplan.metrics import DOMAIN_METRIC, SOURCE_METRIC
 from lmms_egoplan.benchmarks.egoplan.question import LETTERS
+from lmms_egoplan.benchmarks.egoplan.records import READY_CLIPS
 from lmms_egoplan.benchmarks.egoplan.visuals import shown_frames
 from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.ranking.audits import METRICS, ranking_flaw
@@ -323,7 +323,7 @@ def baseline_series(docs: Mapping[Key, Doc], series: Sequence[Series]) -> Iterat
         series: Tasks with these questions, at least one.
     """
     # Importing nltk takes seconds.
-    from lmms_egoplan.benchmarks.egoplan.baselines import baseline_points
+    from lmms_egoplan.report.egoplan.baselines import baseline_points
 
     if not docs:
         return

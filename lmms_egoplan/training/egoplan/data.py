@@ -15,8 +15,8 @@ from annotated_types import MinLen
 from pydantic import AfterValidator, ValidationInfo
 
 from lmms_egoplan.benchmarks.egoplan import file_kinds
+from lmms_egoplan.benchmarks.egoplan.footage.sources import Id, find_video
 from lmms_egoplan.benchmarks.egoplan.records import VIDEO_URLS, SampleId, VideoRecord, read_records
-from lmms_egoplan.benchmarks.egoplan.sources import Id, find_video
 from lmms_egoplan.benchmarks.egoplan.visuals import EGOPLAN
 from lmms_egoplan.construction.egoplan.questions import RECOGNITION_QUESTION, recognition_answer
 from lmms_egoplan.errors import LmmsEgoplanError

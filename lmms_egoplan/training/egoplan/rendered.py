@@ -13,11 +13,11 @@ from lmms_egoplan.benchmarks.egoplan.question import LETTERS, QUESTION
 from lmms_egoplan.benchmarks.egoplan.records import (
     CHOICES,
     EGO4D,
+    EGO4D_FPS,
     EPIC_KITCHENS,
     FIRST_FRAME,
     RENDERED,
 )
-from lmms_egoplan.benchmarks.egoplan.sources import EGO4D_FPS
 from lmms_egoplan.demo.sets import write_frames
 from lmms_egoplan.media.frames import write_video
 from lmms_egoplan.training.egoplan import captions

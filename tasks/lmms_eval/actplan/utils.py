@@ -9,10 +9,12 @@ from PIL import Image
 from lmms_egoplan.benchmarks.actplan.instances import (  # noqa: F401
     only_counterfactual,
     only_normal,
+)
+from lmms_egoplan.benchmarks.actplan.plans import GeneratedPlan
+from lmms_egoplan.benchmarks.actplan.prompts import (
     prompt_text,
     views,
 )
-from lmms_egoplan.benchmarks.actplan.plans import GeneratedPlan
 from lmms_egoplan.benchmarks.actplan.scoring import load_scorers, score_plans
 from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.harnesses.lmms_eval.filters import RequestFilter

@@ -15,7 +15,7 @@ from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
 from lmms_egoplan.benchmarks.actplan.goal_check import check_goal
 from lmms_egoplan.benchmarks.actplan.instances import activity_type
 from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
-from lmms_egoplan.benchmarks.actplan.reply import form_validity
+from lmms_egoplan.benchmarks.actplan.reply.calls import form_validity
 from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
 from report.answers import Answers
 

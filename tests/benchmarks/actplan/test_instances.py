@@ -16,11 +16,10 @@ from lmms_egoplan.benchmarks.actplan.instances import (
     activity_type,
     find_instances,
     parse_id,
-    prompt_text,
     read_instance,
-    views,
 )
 from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
+from lmms_egoplan.benchmarks.actplan.prompts import prompt_text, views
 from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.errors import LmmsEgoplanError
 from media.files import number_image, read_number

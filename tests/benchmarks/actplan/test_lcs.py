@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.actplan.labelled_plans import PLANS
-from lmms_egoplan.benchmarks.actplan.scoring import THRESHOLD, lcs_lengths, lcs_norm
+from lmms_egoplan.benchmarks.actplan.lcs import THRESHOLD, lcs_lengths, lcs_norm
 from lmms_egoplan.encoder import load_encoder
 from lmms_egoplan.errors import LmmsEgoplanError
 from patience import processor_time_below

@@ -9,14 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmms_egoplan.benchmarks.actplan.reply import (
-    form_validity,
-    is_well_formed,
     json_as_lines,
     official_steps,
     one_per_line,
     parsed_steps,
     without_markup,
 )
+from lmms_egoplan.benchmarks.actplan.reply.calls import form_validity, is_well_formed
 from shared_data import DATA
 
 ACTPLAN = DATA / "actplan"

@@ -14,13 +14,12 @@ from pyarrow import parquet
 from typer.testing import CliRunner
 
 from benchmarks.egointent.source import raw_record, raw_records, write_annotations, write_videos
+from lmms_egoplan.benchmarks.egointent.annotation_files import load, mapping_lines
 from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
 from lmms_egoplan.benchmarks.egointent.prompts import RELEASE_NAMES
 from lmms_egoplan.benchmarks.egointent.records import (
     FORMAT,
     Record,
-    load,
-    mapping_lines,
     needed_videos,
     read_annotations,
 )

@@ -6,7 +6,8 @@ import pytest
 
 from benchmarks.egoplan import shortcut_set
 from benchmarks.egoplan.shortcut_set import BASES, LENGTH, first_of, video_of
-from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan
+from lmms_egoplan.benchmarks.egoplan.footage.index import Media
+from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
 from lmms_egoplan.media.frames import count_video_frames, read_video_frames, write_video
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from media.files import SIZE, number_image, read_numbers

@@ -12,10 +12,10 @@ import pytest
 from lmms_egoplan.benchmarks.egoplan.statistics import (
     TABLE_2,
     statistics,
-    statistics_files,
     texts_of,
     verb_and_object,
 )
+from lmms_egoplan.report.egoplan.statistics import statistics_files
 from shared_data import DATA
 
 EPIC = DATA / "epic-kitchens-100" / "EPIC_100_validation.csv"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from construction.ego4d_files import narrated, write_narrations
 from construction.egoplan.small import TEA, UID, epic_row, epic_rows, write_epic
-from lmms_egoplan.benchmarks.egoplan.sources import VideoInfo, read_video_info
+from lmms_egoplan.benchmarks.egoplan.footage.sources import VideoInfo, read_video_info
 from lmms_egoplan.benchmarks.egoplan.wording import normalised, tidy
 from lmms_egoplan.construction import ego4d as layout
 from lmms_egoplan.construction.ego4d import EGO4D_MEAN_GAP, segments

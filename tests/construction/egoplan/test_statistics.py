@@ -15,7 +15,6 @@ from construction.egoplan.language_model import goals_of, rows_of
 from construction.egoplan.small import epic_row, some_videos, write_epic
 from lmms_egoplan.benchmarks.egoplan.prepare import PAPER_COUNTS
 from lmms_egoplan.benchmarks.egoplan.records import EPIC_KITCHENS
-from lmms_egoplan.benchmarks.egoplan.statistics import _free_position, statistics_files
 from lmms_egoplan.benchmarks.egoplan.wording import stems
 from lmms_egoplan.construction.egoplan.build import Narrations, build
 from lmms_egoplan.construction.egoplan.goals import OVERALL, SUBGOAL, Goal, goal_prompt
@@ -34,6 +33,7 @@ from lmms_egoplan.construction.egoplan.questions import (
 )
 from lmms_egoplan.construction.egoplan.statistics import built_statistics
 from lmms_egoplan.judging.asking import LlmUsage
+from lmms_egoplan.report.egoplan.statistics import _free_position, statistics_files
 from lmms_egoplan.text import csv_text
 from shared_data import DATA
 

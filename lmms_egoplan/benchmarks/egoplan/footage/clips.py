@@ -16,8 +16,8 @@ from typing import Literal
 
 from PIL import Image
 
-from lmms_egoplan.benchmarks.egoplan.records import VideoRecord
-from lmms_egoplan.benchmarks.egoplan.sources import Id, first_off_clock, frames_per_second
+from lmms_egoplan.benchmarks.egoplan.footage.sources import Id, first_off_clock
+from lmms_egoplan.benchmarks.egoplan.records import VideoRecord, frames_per_second
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version, resolve_inside
 from lmms_egoplan.media.footage import Footage
@@ -34,8 +34,6 @@ from lmms_egoplan.progress import progress_bar
 
 # The file suffixes that lmms-eval's own task accepts.
 _SUFFIXES = (".mp4", ".MP4", ".mkv")
-# The value of `media` in results and summaries for questions shown from clips.
-READY_CLIPS = "ready clips"
 _LABEL = "lmms-egoplan clip"
 # Tolerance in seconds, because a clip's times are rounded to its time base.
 _ROUNDING = 1e-3

@@ -14,21 +14,18 @@ from pathlib import Path
 
 import numpy as np
 
-from lmms_egoplan.benchmarks.egoplan.records import EPIC_KITCHENS, FIRST_FRAME, VideoRecord
+from lmms_egoplan.benchmarks.egoplan.records import (
+    EGO4D_FPS,
+    EPIC_KITCHENS,
+    FIRST_FRAME,
+    VideoRecord,
+    frames_per_second,
+)
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version, resolve_inside
 from lmms_egoplan.jsonl import read_csv
 from lmms_egoplan.media.footage import Footage
 from lmms_egoplan.media.frames import FrameError, frame_path, frame_times
-
-# EPIC-KITCHENS-100's newer videos, such as P01_103, have 50 frames per second. The frames of older
-# ones, such as P01_13, were extracted at 60 per second, although the videos have 59.94, or in nine
-# cases 29.97, 47.95 or 90. The start and stop frames of EPIC_100_validation.csv use the rates 50
-# and 60. Ego4D's canonical videos have 30.
-_NEWER = re.compile(r"P\d\d_1\d\d")
-_NEWER_FPS = 50
-_OLDER_FPS = 60
-EGO4D_FPS = 30
 
 _VIDEO_INFO = "EPIC_100_video_info.csv"
 _NUMBERS = ("duration", "fps")
@@ -51,17 +48,6 @@ class VideoInfo:
 
     seconds: float
     fps: float
-
-
-def frames_per_second(source: str, video_id: str) -> int:
-    """Return the frame rate of the records' frame numbers for a video.
-
-    >>> frames_per_second("EpicKitchens", "P01_13"), frames_per_second("EpicKitchens", "P01_103")
-    (60, 50)
-    """
-    if source != EPIC_KITCHENS:
-        return EGO4D_FPS
-    return _NEWER_FPS if _NEWER.fullmatch(video_id) else _OLDER_FPS
 
 
 def read_video_info(path: Path) -> dict[str, VideoInfo]:

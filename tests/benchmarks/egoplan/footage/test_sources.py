@@ -12,15 +12,15 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks.egoplan.test_prepare import bench2_question, question
-from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan, prepare_egoplan_bench2
-from lmms_egoplan.benchmarks.egoplan.records import FIRST_FRAME, read_annotations
-from lmms_egoplan.benchmarks.egoplan.sources import (
-    frames_per_second,
+from lmms_egoplan.benchmarks.egoplan.footage.index import Media
+from lmms_egoplan.benchmarks.egoplan.footage.sources import (
     has_own_rate,
     needed_frames,
     read_video_info,
     too_many_frames,
 )
+from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan, prepare_egoplan_bench2
+from lmms_egoplan.benchmarks.egoplan.records import FIRST_FRAME, frames_per_second, read_annotations
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import read_video_frames

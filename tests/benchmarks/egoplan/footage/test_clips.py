@@ -14,15 +14,12 @@ from typer.testing import CliRunner
 
 from benchmarks.egoplan.test_prepare import bench2_question, question, write
 from lmms_egoplan.benchmarks.aggregations import tallied
-from lmms_egoplan.benchmarks.egoplan import clips, visuals
-from lmms_egoplan.benchmarks.egoplan.clips import Label, find_clip, read_label
+from lmms_egoplan.benchmarks.egoplan import visuals
+from lmms_egoplan.benchmarks.egoplan.footage import clips
+from lmms_egoplan.benchmarks.egoplan.footage.clips import Label, find_clip, read_label
+from lmms_egoplan.benchmarks.egoplan.footage.index import Media, find_media
 from lmms_egoplan.benchmarks.egoplan.metrics import score_ranking, score_reply, score_test_ranking
-from lmms_egoplan.benchmarks.egoplan.prepare import (
-    Media,
-    find_media,
-    prepare_egoplan,
-    prepare_egoplan_bench2,
-)
+from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan, prepare_egoplan_bench2
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, read_annotations
 from lmms_egoplan.benchmarks.egoplan.visuals import num_images, progress_of
@@ -239,8 +236,8 @@ def test_cutting_resumes_and_repeats_changed_clips(folder):
 def test_a_killed_cut_leaves_only_whole_clips_and_resumes(folder):
     annotations = write_sources(folder)
     program = (
-        "import os\nfrom lmms_egoplan.benchmarks.egoplan import clips\nfrom lmms_egoplan.cli "
-        "import app\n"
+        "import os\nfrom lmms_egoplan.benchmarks.egoplan.footage import clips\n"
+        "from lmms_egoplan.cli import app\n"
         "write, left = clips.write_video, [3]\n"
         "def write_some(path, frames, *args, **options):\n"
         "    left[0] -= 1\n"
