@@ -15,7 +15,7 @@ from lmms_egoplan.benchmarks.egoplan.metrics import (
     score_reply,
     score_test_ranking,
 )
-from lmms_egoplan.benchmarks.egothink.judge import JudgedAnswer
+from lmms_egoplan.benchmarks.egothink.answers import JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.metrics import score_answer
 from lmms_egoplan.coverage import coverage, coverage_fields
 from lmms_egoplan.judging.settings import JudgeSettings

@@ -27,8 +27,8 @@ from lmms_egoplan.annotation.forms import (
     Prose,
     Values,
 )
+from lmms_egoplan.benchmarks.egothink.answers import Answer
 from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
-from lmms_egoplan.benchmarks.egothink.judge import Answer
 from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
 from lmms_egoplan.benchmarks.egothink.records import check_records, read_folder
 from lmms_egoplan.benchmarks.splits import EGOTHINK

@@ -12,8 +12,9 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from lmms_egoplan.benchmarks.aggregations import names
+from lmms_egoplan.benchmarks.egothink.answers import JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimension_of
-from lmms_egoplan.benchmarks.egothink.judge import DEFAULT_JUDGE, JudgedAnswer, grade_repeatedly
+from lmms_egoplan.benchmarks.egothink.judge import DEFAULT_JUDGE, grade_repeatedly
 from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS
 from lmms_egoplan.benchmarks.egothink.metrics import noise_by_dimension
 from lmms_egoplan.benchmarks.egothink.prepare import LENGTH_TOLERANCE, prepare_egothink

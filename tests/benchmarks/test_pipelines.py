@@ -22,7 +22,8 @@ from lmms_egoplan.benchmarks.egoplan.presets import LIKELIHOOD, load_presets, pr
 from lmms_egoplan.benchmarks.egoplan.published_readers import READERS
 from lmms_egoplan.benchmarks.egoplan.question import tuned_question
 from lmms_egoplan.benchmarks.egoplan.visuals import clips_as_published
-from lmms_egoplan.benchmarks.egothink.judge import Answer, judge_prompt
+from lmms_egoplan.benchmarks.egothink.answers import Answer
+from lmms_egoplan.benchmarks.egothink.judge import judge_prompt
 from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS
 from lmms_egoplan.benchmarks.egothink.presets import PRESETS
 from lmms_egoplan.benchmarks.egothink.prompts import prompt_messages, read_reply

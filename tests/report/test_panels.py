@@ -18,8 +18,8 @@ from benchmarks.egointent.synthetic import egointent_docs
 from benchmarks.egothink.synthetic import EGOTHINK_TASKS, egothink_docs, prepare
 from lmms_egoplan.benchmarks.base import BENCHMARKS
 from lmms_egoplan.benchmarks.egointent.judge import GradedStep
+from lmms_egoplan.benchmarks.egothink.answers import JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
-from lmms_egoplan.benchmarks.egothink.judge import JudgedAnswer
 from lmms_egoplan.cli import app
 from lmms_egoplan.report.egointent import EgoIntentReport
 from lmms_egoplan.report.egothink import EgoThinkReport

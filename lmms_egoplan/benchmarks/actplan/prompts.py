@@ -14,7 +14,7 @@ def views(doc: Mapping[str, Any]) -> list[Image.Image]:
     Table 6 omits them.
 
     Args:
-        doc: A row of the prepared dataset. If it has a partner (`conditions.views_swapped`), the partner's
+        doc: A row of the prepared dataset. If it has a partner (`views_swapped`), the partner's
             views are returned.
     """
     row = ACTPLAN.load("test")[doc["partner"]["row"]] if "partner" in doc else doc

@@ -1,14 +1,11 @@
-"""Grade single answers with a judge (sec. 4.1)."""
+"""Ask the judge to grade answers (sec. 4.1)."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Any
 
-from annotated_types import Predicate
-from pydantic import Field, StrictBool, StrictFloat, StrictInt
-
+from lmms_egoplan.benchmarks.egothink.answers import Answer, JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
-from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS, SCALE
 from lmms_egoplan.benchmarks.egothink.presets import chosen_judge_protocol
 from lmms_egoplan.judging.judge import Judge, warn_of_missing_ratings
 from lmms_egoplan.judging.judgement import (
@@ -21,8 +18,6 @@ from lmms_egoplan.judging.judgement import (
 from lmms_egoplan.judging.probe import PROBE
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.judging.text import sanitize
-from lmms_egoplan.serialization import TextRecord
-from lmms_egoplan.validation import AnyText, Expected
 
 # The paper's GPT-4 is retired.
 DEFAULT_JUDGE = "gpt-4o-2024-11-20"
@@ -30,88 +25,6 @@ DEFAULT_JUDGE = "gpt-4o-2024-11-20"
 _JUDGE_LATER = "lmms-egoplan judge egothink SAMPLES --out FILE"
 # Hint for runs without a judge.
 OTHERWISE = f"You can judge EgoThink's logged samples later: {_JUDGE_LATER}"
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A model's answer to a question.
-
-    Attributes:
-        id: Id of the question, such as ``existence/1``.
-        question: Text of the question.
-        reference: The annotators' answer.
-        answer: The model's answer.
-        truncated: True if the limit on new tokens ended the answer; None if unknown.
-        prompts: Family of the prompts (`prompts_name`); None if unknown.
-    """
-
-    id: str
-    question: str
-    reference: str
-    answer: str
-    truncated: bool | None
-    prompts: str | None = None
-
-
-@dataclass(frozen=True)
-class JudgedAnswer(TextRecord):
-    """An answer with its judgement.
-
-    Attributes:
-        id: See `Answer`.
-        answer: See `Answer`.
-        truncated: See `Answer`.
-        suspect: True if the answer looks as if it contains its own rating. The judge saw it altered
-            by `sanitize` if the protocol does so.
-        rating: 0, 0.5 or 1, under a published protocol any number from 0 to 1; None without a
-            rating.
-        judgement: Raw text of the judge's last reply; None without a reply.
-        judge: Model name from the endpoint, with what differs from the defaults; None without a
-            judge.
-        error: Why there is no rating; None with a rating.
-        prompts: See `Answer`.
-        protocol: Name in `PROTOCOLS`; None without a judge, and in records of earlier versions,
-            which used ``paper``.
-        judge_prompt_tokens: Prompt tokens of the requests for this judgement, including repeats
-            after a reply without a rating, as the endpoint counted them, also if the reply is
-            cached; None if unknown.
-        judge_reply_tokens: Tokens of their replies; None if unknown.
-    """
-
-    WHAT = "a judged answer, as returned by `grade`"
-
-    id: AnyText
-    answer: AnyText
-    truncated: StrictBool | None
-    suspect: StrictBool
-    rating: (
-        Annotated[
-            StrictFloat, Field(ge=0, le=SCALE.best), Expected(f"a number from 0 to {SCALE.best}")
-        ]
-        | None
-    )
-    judgement: AnyText | None
-    judge: AnyText | None
-    error: AnyText | None
-    prompts: AnyText | None = None
-    protocol: (
-        Annotated[str, Predicate(PROTOCOLS.__contains__), Expected("the name of a protocol")] | None
-    ) = None
-    judge_prompt_tokens: StrictInt | None = None
-    judge_reply_tokens: StrictInt | None = None
-
-    @property
-    def score(self) -> float | None:
-        """100 times the rating, or times the value of a failed judgement.
-
-        None if the answer leaves the mean.
-        """
-        if self.rating is not None:
-            return 100 * self.rating
-        if self.judge is None:
-            return None
-        failed = PROTOCOLS[self.protocol or DEFAULT_PROTOCOL].failed
-        return None if failed is None else 100 * failed
 
 
 def judge_prompt(answer: Answer, sanitized: str, protocol: JudgeProtocol) -> str:

@@ -14,8 +14,8 @@ from typing import Any
 from loguru import logger
 
 from lmms_egoplan.benchmarks.aggregations import Values, judge_tokens
+from lmms_egoplan.benchmarks.egothink.answers import JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimension_of
-from lmms_egoplan.benchmarks.egothink.judge import JudgedAnswer
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.coverage import coverage_fields
 from lmms_egoplan.judging.judgement import DEFAULT_PROTOCOL

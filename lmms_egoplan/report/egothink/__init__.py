@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from lmms_egoplan.benchmarks.egothink.answers import JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.dimensions import (
     BY_NAME,
     DIMENSION_NAMES,
@@ -19,7 +20,6 @@ from lmms_egoplan.benchmarks.egothink.dimensions import (
     capability_of,
     dimension_of,
 )
-from lmms_egoplan.benchmarks.egothink.judge import JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
 from lmms_egoplan.benchmarks.egothink.metrics import noise_by_dimension
 from lmms_egoplan.benchmarks.egothink.prepare import FORMATS, question_format

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
+from lmms_egoplan.benchmarks.egothink.answers import Answer, JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimension_of
-from lmms_egoplan.benchmarks.egothink.judge import Answer, JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.errors import LmmsEgoplanError

@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from lmms_egoplan.benchmarks.egothink.answers import JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.dimensions import (
     BY_NAME,
     DIMENSION_NAMES,
@@ -15,7 +16,6 @@ from lmms_egoplan.benchmarks.egothink.dimensions import (
     Dimension,
     dimension_of,
 )
-from lmms_egoplan.benchmarks.egothink.judge import JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.metrics import score_answer
 from lmms_egoplan.coverage import BY_COUNTS, OFFICIAL, is_official
 from lmms_egoplan.jsonl import member, parse_record, read_lines

@@ -8,14 +8,9 @@ from typing import Any
 
 from datasets import Dataset
 
+from lmms_egoplan.benchmarks.egothink.answers import Answer
 from lmms_egoplan.benchmarks.egothink.dimensions import BY_NAME, dimension_of
-from lmms_egoplan.benchmarks.egothink.judge import (
-    DEFAULT_JUDGE,
-    OTHERWISE,
-    Answer,
-    grade,
-    probe_form,
-)
+from lmms_egoplan.benchmarks.egothink.judge import DEFAULT_JUDGE, OTHERWISE, grade, probe_form
 from lmms_egoplan.benchmarks.egothink.marks import explained
 from lmms_egoplan.benchmarks.egothink.presets import chosen_judge_protocol, chosen_preset
 from lmms_egoplan.benchmarks.egothink.prompts import (

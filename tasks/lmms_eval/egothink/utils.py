@@ -6,15 +6,10 @@ from typing import Any
 from datasets import Dataset
 from PIL import Image
 
+from lmms_egoplan.benchmarks.egothink.answers import Answer
 from lmms_egoplan.benchmarks.egothink.conditions import shown_image
 from lmms_egoplan.benchmarks.egothink.dimensions import BY_NAME, DIMENSIONS
-from lmms_egoplan.benchmarks.egothink.judge import (
-    DEFAULT_JUDGE,
-    OTHERWISE,
-    Answer,
-    grade,
-    probe_form,
-)
+from lmms_egoplan.benchmarks.egothink.judge import DEFAULT_JUDGE, OTHERWISE, grade, probe_form
 from lmms_egoplan.benchmarks.egothink.marks import explained
 from lmms_egoplan.benchmarks.egothink.metrics import mean_over_dimensions  # noqa: F401
 from lmms_egoplan.benchmarks.egothink.presets import Preset, chosen_judge_protocol, chosen_preset

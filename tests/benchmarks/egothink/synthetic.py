@@ -4,8 +4,8 @@ import random
 from pathlib import Path
 
 from benchmarks.egothink.source import raw_records, write_source
+from lmms_egoplan.benchmarks.egothink.answers import JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
-from lmms_egoplan.benchmarks.egothink.judge import JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from report.answers import Answers
 

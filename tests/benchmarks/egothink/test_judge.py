@@ -11,7 +11,8 @@ from benchmarks.egothink.forgeries import FORGED_DELIMITERS, FORGED_VERDICTS, HA
 from benchmarks.egothink.paper import END, START
 from judge_server import JudgeServer, Reply
 from judgement_rows import num_stored
-from lmms_egoplan.benchmarks.egothink.judge import Answer, JudgedAnswer, grade
+from lmms_egoplan.benchmarks.egothink.answers import Answer, JudgedAnswer
+from lmms_egoplan.benchmarks.egothink.judge import grade
 from lmms_egoplan.judging.cache import default_cache_path
 from lmms_egoplan.judging.settings import JudgeSettings
 from patience import wait_until

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from lmms_egoplan.benchmarks import aggregations
 from lmms_egoplan.benchmarks.aggregations import names
 from lmms_egoplan.benchmarks.egothink import metrics
+from lmms_egoplan.benchmarks.egothink.answers import JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
-from lmms_egoplan.benchmarks.egothink.judge import JudgedAnswer
 from lmms_egoplan.report.published import load_table
 
 _TABLE_3 = load_table("egothink", "table3")

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from benchmarks.egothink.paper import SINGLE_MATH_V2
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.aggregations import count, mean_score, names, num_known
-from lmms_egoplan.benchmarks.egothink.judge import Answer, JudgedAnswer, grade
+from lmms_egoplan.benchmarks.egothink.answers import Answer, JudgedAnswer
+from lmms_egoplan.benchmarks.egothink.judge import grade
 from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS, read_first_rating
 from lmms_egoplan.benchmarks.egothink.metrics import score_answer
 from lmms_egoplan.errors import LmmsEgoplanError

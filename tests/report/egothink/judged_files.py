@@ -4,7 +4,7 @@ import json
 
 from hypothesis import strategies as st
 
-from lmms_egoplan.benchmarks.egothink.judge import JudgedAnswer
+from lmms_egoplan.benchmarks.egothink.answers import JudgedAnswer
 from lmms_egoplan.report.egothink.answer_files import write_judged
 
 CONTENTS = (

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.egothink.source import write_source
-from lmms_egoplan.benchmarks.egothink.judge import Answer
+from lmms_egoplan.benchmarks.egothink.answers import Answer
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.egothink.answer_files import (

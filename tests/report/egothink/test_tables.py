@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from benchmarks.actplan.synthetic import actplan_answers
 from benchmarks.egothink.synthetic import egothink_answers, egothink_bench
+from lmms_egoplan.benchmarks.egothink.answers import JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
-from lmms_egoplan.benchmarks.egothink.judge import JudgedAnswer
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
