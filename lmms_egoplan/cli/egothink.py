@@ -16,7 +16,6 @@ from lmms_egoplan.benchmarks.egothink.answers import JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimension_of
 from lmms_egoplan.benchmarks.egothink.judge import DEFAULT_JUDGE, grade_repeatedly
 from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS
-from lmms_egoplan.benchmarks.egothink.metrics import noise_by_dimension
 from lmms_egoplan.benchmarks.egothink.prepare import LENGTH_TOLERANCE, prepare_egothink
 from lmms_egoplan.benchmarks.egothink.presets import chosen_judge_protocol
 from lmms_egoplan.benchmarks.splits import EGOTHINK
@@ -46,6 +45,7 @@ from lmms_egoplan.report.egothink.agreement import (
     RaterAgreement,
     agreement_csv,
     compare,
+    noise_by_dimension,
 )
 from lmms_egoplan.stats.agreement import MIN_ITEMS, RESAMPLES, Estimate, by_question, gaps
 from lmms_egoplan.storage import split_dir

@@ -8,7 +8,7 @@ with `JudgeProtocol.failed`, a failed judgement also has a score, and is counted
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 from loguru import logger
@@ -19,7 +19,6 @@ from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimensi
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.coverage import coverage_fields
 from lmms_egoplan.judging.judgement import DEFAULT_PROTOCOL
-from lmms_egoplan.stats.agreement import Noise, noise, noise_of_average
 
 
 def score_answer(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
@@ -115,36 +114,3 @@ def mean_over_dimensions(
         return math.nan
     weights = sizes if weight_by_size else [1] * len(sizes)
     return sum(value * weight for value, weight in zip(values, weights, strict=True)) / sum(weights)
-
-
-def noise_by_dimension(
-    ratings: Mapping[str, Sequence[float | None]], questions: Mapping[str, int]
-) -> dict[str, Noise]:
-    """Return the noise of each dimension with answers, and of their plain mean as ``average``.
-
-    Scores are 0..100. The average has scores only if every question of all dimensions has a rating
-    in every repeat.
-
-    Args:
-        ratings: At least two ratings of each answer, one per repeat, by id; None for a missing
-            rating.
-        questions: Number of questions of each dimension.
-
-    >>> ratings = {"existence/1": [1.0, 1.0], "existence/2": [0.5, 0.0]}
-    >>> noises = noise_by_dimension(ratings, {"existence": 50})
-    >>> noises["existence"].scores, noises["average"].scores, noises["average"].answers
-    ((75.0, 50.0), (), 2)
-    """
-    noises: dict[str, Noise] = {}
-    for name in DIMENSION_NAMES:
-        percent: list[list[float | None]] = []
-        for question, repeated in ratings.items():
-            if dimension_of(question) == name:
-                percent.append([None if rating is None else 100 * rating for rating in repeated])
-        if percent:
-            noises[name] = noise(percent)
-    average = noise_of_average(list(noises.values()))
-    is_complete = all(
-        name in noises and noises[name].answers == questions[name] for name in DIMENSION_NAMES
-    )
-    return noises | {"average": average if is_complete else replace(average, scores=())}

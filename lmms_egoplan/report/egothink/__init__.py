@@ -21,7 +21,6 @@ from lmms_egoplan.benchmarks.egothink.dimensions import (
     dimension_of,
 )
 from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
-from lmms_egoplan.benchmarks.egothink.metrics import noise_by_dimension
 from lmms_egoplan.benchmarks.egothink.prepare import FORMATS, question_format
 from lmms_egoplan.benchmarks.egothink.presets import PRESETS
 from lmms_egoplan.benchmarks.splits import EGOTHINK
@@ -35,7 +34,11 @@ from lmms_egoplan.report.benchmark import (
 from lmms_egoplan.report.charts import draw_bars, draw_lines, spoken
 from lmms_egoplan.report.conditions import condition_figure, condition_table
 from lmms_egoplan.report.document import Figure, Images, ShownAnswer, Verdict
-from lmms_egoplan.report.egothink.agreement import coefficient_cells, pair_coefficients
+from lmms_egoplan.report.egothink.agreement import (
+    coefficient_cells,
+    noise_by_dimension,
+    pair_coefficients,
+)
 from lmms_egoplan.report.egothink.answer_files import PEOPLE, RatedAnswer, read_repeated
 from lmms_egoplan.report.egothink.answers import (
     CAPABILITIES,

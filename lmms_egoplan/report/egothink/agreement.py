@@ -8,19 +8,22 @@ among three people (sec. 5.2).
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from statistics import fmean
 
-from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, dimension_of
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, DIMENSIONS, dimension_of
 from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
 from lmms_egoplan.report.egothink.answer_files import Rated, between_levels
 from lmms_egoplan.stats.agreement import (
     Agreement,
     Estimate,
+    Noise,
     agreement,
     by_question,
     krippendorff_alpha,
+    noise,
+    noise_of_average,
     pooled,
 )
 from lmms_egoplan.text import csv_text
@@ -269,3 +272,36 @@ def _coefficient_cells_of_row(row: RaterAgreement) -> list[str | float]:
         value = computed.get(column, "")
         cells.append(NONE if value is None else value)
     return cells
+
+
+def noise_by_dimension(
+    ratings: Mapping[str, Sequence[float | None]], questions: Mapping[str, int]
+) -> dict[str, Noise]:
+    """Return the noise of each dimension with answers, and of their plain mean as ``average``.
+
+    Scores are 0..100. The average has scores only if every question of all dimensions has a rating
+    in every repeat.
+
+    Args:
+        ratings: At least two ratings of each answer, one per repeat, by id; None for a missing
+            rating.
+        questions: Number of questions of each dimension.
+
+    >>> ratings = {"existence/1": [1.0, 1.0], "existence/2": [0.5, 0.0]}
+    >>> noises = noise_by_dimension(ratings, {"existence": 50})
+    >>> noises["existence"].scores, noises["average"].scores, noises["average"].answers
+    ((75.0, 50.0), (), 2)
+    """
+    noises: dict[str, Noise] = {}
+    for name in DIMENSION_NAMES:
+        percent: list[list[float | None]] = []
+        for question, repeated in ratings.items():
+            if dimension_of(question) == name:
+                percent.append([None if rating is None else 100 * rating for rating in repeated])
+        if percent:
+            noises[name] = noise(percent)
+    average = noise_of_average(list(noises.values()))
+    is_complete = all(
+        name in noises and noises[name].answers == questions[name] for name in DIMENSION_NAMES
+    )
+    return noises | {"average": average if is_complete else replace(average, scores=())}
