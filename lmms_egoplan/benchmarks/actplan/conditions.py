@@ -1,4 +1,4 @@
-"""The shortcut condition of ActPlan-1K: which views are shown. The choice is this project's."""
+"""Show the views of another activity: ActPlan-1K's shortcut condition, chosen by this project."""
 
 from operator import itemgetter
 from typing import TYPE_CHECKING

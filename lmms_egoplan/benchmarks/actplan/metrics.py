@@ -1,4 +1,4 @@
-"""Define ActPlan-1K's metrics: the values of a plan, aggregations over a run, and breakdowns.
+"""Compute ActPlan-1K's metrics (sec. 4.2, Table 4): values per plan, means and breakdowns.
 
 A measure that is undefined for a plan (no such gold plan, no step) is excluded from the mean. The
 number of plans in the mean is reported with it.

@@ -1,4 +1,4 @@
-"""Read plans: models' replies, files of plans, and published plans with human labels."""
+"""Read plans: models' replies, files of plans, and plans that people labelled (sec. 4.1)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

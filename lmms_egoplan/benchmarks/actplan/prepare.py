@@ -1,4 +1,4 @@
-"""Prepare ActPlan-1K: convert the release to a dataset that the tasks load."""
+"""Write the dataset that the tasks load, and compare its counts with Table 2."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The shortcut conditions of EgoIntent: which steps are asked, and what a model is shown.
+"""Select the steps that EgoIntent's shortcut conditions ask, and what they show a model.
 
 The release names temporal order (``shuffled``, ``reversed``), motion (``frozen``), context length
 (``last_quarter``, ``with_history``), visual evidence (``blind``, ``first_frame``, ``last_frame``,

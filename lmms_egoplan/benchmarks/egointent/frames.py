@@ -2,7 +2,7 @@
 
 They are provided as images, a clip or a video file.
 
-No frame at or after the truncation point is shown, under any condition of `shortcuts`. Sec. 4.1:
+No frame at or after the truncation point is shown, under any condition of `conditions`. Sec. 4.1:
 open models get "video inputs sampled at 6 FPS", closed ones several images.
 """
 

@@ -1,4 +1,4 @@
-"""Combine a model's answer about a step with a judge's ratings of it.
+"""Ask the judge to rate answers about steps, and combine answers with ratings (sec. 4.1).
 
 `GradedStep` rates how consistent the answer is with the references, the semantic consistency of
 sec. 4.1. `diagnostics` has records of the same form with other ratings.

@@ -1,4 +1,4 @@
-"""Score EgoIntent: the values of each step, and their aggregation over a run.
+"""Compute EgoIntent's metrics (sec. 4.1, Table 3): values per step, and means over a run.
 
 A step's values are records, as a harness collects and logs them.
 

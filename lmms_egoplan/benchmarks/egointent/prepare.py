@@ -1,4 +1,4 @@
-"""Prepare annotated steps and their videos as a dataset that the tasks load."""
+"""Write the dataset that the tasks load, from annotated steps and their videos (sec. 3.1)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -13,4 +13,14 @@ tasks rank the candidates by likelihood, or read the letter that a model writes.
 
 The code calls the two data sets EGOPLAN and EGOPLAN_BENCH2. Section and table numbers refer to the
 EgoPlan-Bench paper unless another paper is named.
+
+Modules, in the papers' order:
+
+- `records`, `verification`: the published questions, and what annotators said (secs. 3.1 to 3.3)
+- `statistics`, `wording`: the counts of Table 2, and which phrases are equal
+- `footage`, `prepare`: the videos and frames of the questions; the data that tasks load
+- `question`, `visuals`, `conditions`: what a model is asked and shown (sec. 3.5)
+- `letter`: how a written answer is read
+- `metrics`: how choices are ranked and letters scored (sec. 3.5, Tables 1 and 3)
+- `presets`, `published_readers`: how published pipelines ask, and read answers
 """

@@ -1,4 +1,4 @@
-"""The questions of EgoPlan-Bench's and EgoPlan-Bench2's shortcut tasks, with their partners.
+"""Select the questions of EgoPlan-Bench's and EgoPlan-Bench2's shortcut tasks, with partners.
 
 `SHORTCUTS` describes the conditions. Which partner a question has is this project's choice.
 """

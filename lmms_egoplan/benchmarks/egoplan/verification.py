@@ -1,4 +1,4 @@
-"""Read the results of human verification (App. A.3): the files that ``annotate export`` writes."""
+"""Read the results of human verification (sec. 3.3, App. A.3): files of ``annotate export``."""
 
 import csv
 from collections.abc import Hashable, Sequence

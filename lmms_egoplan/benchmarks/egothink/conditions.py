@@ -1,4 +1,4 @@
-"""The shortcut condition of EgoThink that shows another image of the same dimension.
+"""Show another image of the same dimension: EgoThink's shortcut condition.
 
 The choice is this project's.
 """

@@ -1,4 +1,4 @@
-"""Define the protocols of the judge, and read its verdicts.
+"""Define the prompts and protocols of the judge (Table 7), and read its verdicts.
 
 - ``paper``: the prompt of Table 7 with this project's reader, the default.
 - ``authors``: AdaCheng/EgoThink, commit fbafe8f (``gen_judgment.py``, ``common.py``,

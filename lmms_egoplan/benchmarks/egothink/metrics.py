@@ -1,4 +1,4 @@
-"""Compute EgoThink's metrics: values per question, and aggregations over a run.
+"""Compute EgoThink's metrics (sec. 4.1, Table 3): values per question, and means over a run.
 
 The values of a question are records, as a harness logs them. Only judged answers have a score. An
 answer without a rating is neither right nor wrong; it only lowers the coverage. (Under a protocol

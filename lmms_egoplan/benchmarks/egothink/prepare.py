@@ -1,4 +1,4 @@
-"""Convert EgoThink's published data to the twelve datasets that the tasks load."""
+"""Write the twelve datasets that the tasks load, and compare their counts with Table 4."""
 
 import re
 from collections.abc import Sequence

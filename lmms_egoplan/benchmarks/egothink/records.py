@@ -1,4 +1,4 @@
-"""Read and check EgoThink's questions as published, from a folder or from the hub."""
+"""Define a question (secs. 3.1 and 3.2), and check all of them, from a folder or from the hub."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
