@@ -23,9 +23,9 @@ from benchmarks.egoplan import published_reference as published  # noqa: E402
 from benchmarks.egoplan.bench2_questions import LEAD  # noqa: E402
 from benchmarks.egoplan.derived_questions import DATA, available, derive  # noqa: E402
 from lmms_egoplan.benchmarks.egoplan import question, visuals  # noqa: E402
-from lmms_egoplan.benchmarks.egoplan.letter import parse_letter  # noqa: E402
 from lmms_egoplan.benchmarks.egoplan.presets import LIKELIHOOD, Preset, load_presets, prompt_of  # noqa: E402
 from lmms_egoplan.benchmarks.egoplan.published_readers import READERS  # noqa: E402
+from lmms_egoplan.benchmarks.egoplan.reply import parse_letter  # noqa: E402
 from lmms_egoplan.benchmarks.splits import EGOPLAN  # noqa: E402
 from lmms_egoplan.paths import LMMS_EVAL_TASKS  # noqa: E402
 from lmms_egoplan.task_files import read_task_file  # noqa: E402

@@ -20,7 +20,7 @@ Modules, in the papers' order:
 - `statistics`, `wording`: the counts of Table 2, and which phrases are equal
 - `footage`, `prepare`: the videos and frames of the questions; the data that tasks load
 - `question`, `visuals`, `conditions`: what a model is asked and shown (sec. 3.5)
-- `letter`: how a written answer is read
+- `reply`: how a written answer is read
 - `metrics`: how choices are ranked and letters scored (sec. 3.5, Tables 1 and 3)
 - `presets`, `published_readers`: how published pipelines ask, and read answers
 """

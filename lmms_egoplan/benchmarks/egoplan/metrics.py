@@ -12,7 +12,6 @@ from statistics import fmean
 from typing import Any
 
 from lmms_egoplan.benchmarks.aggregations import Values
-from lmms_egoplan.benchmarks.egoplan.letter import first_letter, parse_letter, parse_reasoned
 from lmms_egoplan.benchmarks.egoplan.presets import LIKELIHOOD, load_presets
 from lmms_egoplan.benchmarks.egoplan.published_readers import READERS
 from lmms_egoplan.benchmarks.egoplan.question import LETTERS
@@ -23,6 +22,7 @@ from lmms_egoplan.benchmarks.egoplan.records import (
     READY_CLIPS,
     RENDERED,
 )
+from lmms_egoplan.benchmarks.egoplan.reply import first_letter, parse_letter, parse_reasoned
 from lmms_egoplan.benchmarks.egoplan.visuals import authors_fail_at_video, clips_as_published
 from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.coverage import RENDERED_SCENES, coverage_fields

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from benchmarks.egoplan import published_reference as published
 from lmms_egoplan.benchmarks.aggregations import count
 from lmms_egoplan.benchmarks.egoplan import question
-from lmms_egoplan.benchmarks.egoplan.letter import first_letter
 from lmms_egoplan.benchmarks.egoplan.metrics import (
     first_ids,
     score_published_clips,
     score_published_letter,
 )
+from lmms_egoplan.benchmarks.egoplan.reply import first_letter
 from lmms_egoplan.benchmarks.egoplan.visuals import (
     FrameReader,
     PublishedClips,

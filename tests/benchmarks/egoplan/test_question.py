@@ -3,7 +3,6 @@
 import pytest
 
 from benchmarks.egoplan.bench2_questions import EXAMPLES
-from lmms_egoplan.benchmarks.egoplan.letter import parse_letter
 from lmms_egoplan.benchmarks.egoplan.question import (
     THINKING,
     bench2_prompt,
@@ -11,6 +10,7 @@ from lmms_egoplan.benchmarks.egoplan.question import (
     narrated_question,
 )
 from lmms_egoplan.benchmarks.egoplan.records import read_bench2_annotations
+from lmms_egoplan.benchmarks.egoplan.reply import parse_letter
 
 DOC = {
     "question": "What next?",

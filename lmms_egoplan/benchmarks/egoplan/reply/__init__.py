@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from lmms_egoplan.benchmarks.egoplan.letter.claims import (
+from lmms_egoplan.benchmarks.egoplan.reply.claims import (
     LOOK_BACK,
     ChoiceTexts,
     choice_texts,
@@ -21,8 +21,8 @@ from lmms_egoplan.benchmarks.egoplan.letter.claims import (
     mentioned_letters,
     plain_text,
 )
-from lmms_egoplan.benchmarks.egoplan.letter.marks import mark_answers, objects_as_lines
-from lmms_egoplan.benchmarks.egoplan.letter.statements import (
+from lmms_egoplan.benchmarks.egoplan.reply.marks import mark_answers, objects_as_lines
+from lmms_egoplan.benchmarks.egoplan.reply.statements import (
     DENIED,
     RETRACTION,
     is_denial,

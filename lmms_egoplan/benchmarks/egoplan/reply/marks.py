@@ -8,8 +8,8 @@ from contextlib import suppress
 from itertools import accumulate
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.letter.claims import ChoiceTexts, marked_letter
-from lmms_egoplan.benchmarks.egoplan.letter.statements import (
+from lmms_egoplan.benchmarks.egoplan.reply.claims import ChoiceTexts, marked_letter
+from lmms_egoplan.benchmarks.egoplan.reply.statements import (
     is_answer_name,
     is_denial,
     is_denying_name,

@@ -7,11 +7,11 @@ Statements in other languages are read by `statements`. The patterns expect the 
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from lmms_egoplan.benchmarks.egoplan.letter.statements import (
+from lmms_egoplan.benchmarks.egoplan.question import LETTERS
+from lmms_egoplan.benchmarks.egoplan.reply.statements import (
     contradicts,
     stated_letter,
 )
-from lmms_egoplan.benchmarks.egoplan.question import LETTERS
 
 # Reduce brackets, full stops, quotation marks and dashes to one form each before parsing.
 _SIGNS = str.maketrans(

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmms_egoplan.benchmarks.egoplan.letter import parse_letter, parse_reasoned
+from lmms_egoplan.benchmarks.egoplan.reply import parse_letter, parse_reasoned
 
 CORPUS = SimpleNamespace(
     **yaml.safe_load(Path(__file__).with_name("replies.yaml").read_text(encoding="utf-8"))
