@@ -11,8 +11,8 @@ from lmms_egoplan.annotation.forms import Choice, Contents, Earlier, Form, Optio
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.media.image_files import jpeg
-from lmms_egoplan.report.egoplan import wrong_answers
 from lmms_egoplan.report.egoplan.failures import FAILURES, LABELS, PEOPLE
+from lmms_egoplan.report.egoplan.wrong_answers import wrong_answers
 
 
 def read_items(runs: Sequence[Path], count: int | None, folder: MediaFolder) -> list[Item]:

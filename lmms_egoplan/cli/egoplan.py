@@ -375,7 +375,8 @@ def judge(
     Example: `lmms-egoplan judge egoplan runs/my-model --sample 100 --out judged-failures`
     """
     # Imported here because reports load SciPy.
-    from lmms_egoplan.report.egoplan import failures, wrong_answers
+    from lmms_egoplan.report.egoplan import failures
+    from lmms_egoplan.report.egoplan.wrong_answers import wrong_answers
 
     asking = LlmUsage(
         retry_rejected, estimate, prices, probes=True, max_requests=max_requests, max_cost=max_cost

@@ -19,23 +19,23 @@ def report_class(benchmark: str) -> type[BenchmarkReport[Any]]:
         ValueError: No benchmark has this name.
     """
     if benchmark == "egoplan":
-        from lmms_egoplan.report.egoplan import EgoPlanReport
+        from lmms_egoplan.report.egoplan.report import EgoPlanReport
 
         return EgoPlanReport
     if benchmark == "egoplan_bench2":
-        from lmms_egoplan.report.egoplan import EgoPlanBench2Report
+        from lmms_egoplan.report.egoplan.bench2 import EgoPlanBench2Report
 
         return EgoPlanBench2Report
     if benchmark == "egothink":
-        from lmms_egoplan.report.egothink import EgoThinkReport
+        from lmms_egoplan.report.egothink.report import EgoThinkReport
 
         return EgoThinkReport
     if benchmark == "egointent":
-        from lmms_egoplan.report.egointent import EgoIntentReport
+        from lmms_egoplan.report.egointent.report import EgoIntentReport
 
         return EgoIntentReport
     if benchmark == "actplan":
-        from lmms_egoplan.report.actplan import ActPlanReport
+        from lmms_egoplan.report.actplan.report import ActPlanReport
 
         return ActPlanReport
     raise ValueError(f"no report of a benchmark {benchmark!r}")

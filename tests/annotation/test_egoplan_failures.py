@@ -17,7 +17,7 @@ from lmms_egoplan.annotation.egoplan_failures import FLOW, read_items
 from lmms_egoplan.annotation.serve import Team, open_store
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import json_lines
-from lmms_egoplan.report.egoplan import failures, wrong_answers
+from lmms_egoplan.report.egoplan import failures
 from lmms_egoplan.report.egoplan.failures import (
     FAILURES,
     LABELS,
@@ -26,6 +26,7 @@ from lmms_egoplan.report.egoplan.failures import (
     agreement_rows,
     share_rows,
 )
+from lmms_egoplan.report.egoplan.wrong_answers import wrong_answers
 from lmms_egoplan.stats.intervals import score_interval
 from report.joined import near
 from report.synthetic import write_run

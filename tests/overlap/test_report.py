@@ -14,7 +14,7 @@ from benchmarks.egoplan.synthetic import egoplan_answers
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.benchmark import Inputs
-from lmms_egoplan.report.egoplan import EgoPlanReport
+from lmms_egoplan.report.egoplan.report import EgoPlanReport
 from lmms_egoplan.report.overlap import DEGREES, JSON
 from lmms_egoplan.report.runs import read_runs
 from report.egoplan.synthetic_runs import DOCS, scores

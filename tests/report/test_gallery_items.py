@@ -8,10 +8,10 @@ import pytest
 from benchmarks.actplan.synthetic import actplan_answers
 from benchmarks.egointent.synthetic import egointent_answers
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.report.actplan import ActPlanReport
-from lmms_egoplan.report.egointent import EgoIntentReport
-from lmms_egoplan.report.egoplan import EgoPlanReport
-from lmms_egoplan.report.egothink import EgoThinkReport
+from lmms_egoplan.report.actplan.report import ActPlanReport
+from lmms_egoplan.report.egointent.report import EgoIntentReport
+from lmms_egoplan.report.egoplan.report import EgoPlanReport
+from lmms_egoplan.report.egothink.report import EgoThinkReport
 from lmms_egoplan.report.runs import read_runs
 from report.answers import Answers
 from report.joined import run_rows

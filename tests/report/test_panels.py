@@ -21,9 +21,9 @@ from lmms_egoplan.benchmarks.egointent.judge import GradedStep
 from lmms_egoplan.benchmarks.egothink.answers import JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
 from lmms_egoplan.cli import app
-from lmms_egoplan.report.egointent import EgoIntentReport
-from lmms_egoplan.report.egothink import EgoThinkReport
+from lmms_egoplan.report.egointent.report import EgoIntentReport
 from lmms_egoplan.report.egothink.answer_files import write_judged
+from lmms_egoplan.report.egothink.report import EgoThinkReport
 from lmms_egoplan.report.runs import read_runs
 from report.answers import Answers
 from report.synthetic import write_run

@@ -13,11 +13,11 @@ from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_replies
 from benchmarks.egothink.synthetic import EGOTHINK_TASKS, egothink_bench
 from lmms_egoplan.benchmarks.base import BENCHMARKS
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
-from lmms_egoplan.report.actplan import ActPlanReport
+from lmms_egoplan.report.actplan.report import ActPlanReport
 from lmms_egoplan.report.benchmarks import report_class
 from lmms_egoplan.report.comparisons import comparable_parts
-from lmms_egoplan.report.egoplan import EgoPlanReport
-from lmms_egoplan.report.egothink import EgoThinkReport
+from lmms_egoplan.report.egoplan.report import EgoPlanReport
+from lmms_egoplan.report.egothink.report import EgoThinkReport
 from lmms_egoplan.report.page import build_report
 from lmms_egoplan.report.run import age, logged_version
 from lmms_egoplan.report.runs import read_runs

@@ -21,14 +21,22 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.benchmark import Spec
 from lmms_egoplan.report.charts import finish, marker, new_figure, shade
 from lmms_egoplan.report.document import Figure
-from lmms_egoplan.report.egoplan.answers import EGOPLAN, EGOPLAN_BENCH2, Series, read_series
+from lmms_egoplan.report.egoplan.answers import (
+    EGOPLAN,
+    EGOPLAN_BENCH2,
+    Series,
+    read_series,
+)
+from lmms_egoplan.report.egoplan.notes import INTERVAL_NOTE
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.runs import read_run
+from lmms_egoplan.report.tables import Column, Table, interval_columns, table_of_runs
 from lmms_egoplan.stats import calibration as measures
 from lmms_egoplan.stats.intervals import FEWEST_CLUSTERS, why_no_interval
 from lmms_egoplan.text import join_list
 
 LEVELS = (0.8, 0.9, 0.95)
+_EXCLUDED_NOTE = "Excluded: questions with a choice whose log-probability is unknown or not finite."
 # Description of the figures, for readers who cannot see them.
 _TABLE_WITH_POINTS = (
     'The table "Right choices by confidence, and errors by coverage" has the points.'
@@ -288,3 +296,104 @@ def _calibration_answers(run: Run) -> Ranked:
     for ranked in usable.values():
         return ranked
     return Ranked("the run", np.zeros((0, len(LETTERS))), np.zeros(0, int), [], [])
+
+
+def calibration_table(benchmark: str, rows: Rows) -> Table | None:
+    """Build the table of calibration errors; None without samples of ranked choices."""
+    if not rows:
+        return None
+    columns = (
+        Column("run", "Run"),
+        Column("task", "Task"),
+        Column("kind", "Scores"),
+        Column("temperature", "Temperature", decimals=2),
+        Column("ece", "ECE %", decimals=2),
+        Column("ece_low", "ECE low", decimals=2, end_of="ece"),
+        Column("ece_high", "ECE high", decimals=2, end_of="ece"),
+        Column("brier", "Brier score", decimals=3),
+        Column("brier_low", "Brier low", decimals=3, end_of="brier"),
+        Column("brier_high", "Brier high", decimals=3, end_of="brier"),
+        Column("aurc", "AURC %", decimals=2),
+        Column("questions", "Questions"),
+        Column("videos", "Videos"),
+        Column("excluded", "Excluded"),
+        Column("ids", "Ids excluded"),
+        Column("no_value", "No value"),
+    )
+    notes = [
+        (
+            "A choice's probability is the softmax of the four mean log-probabilities "
+            'per token, divided by a temperature: 1 for "as is". Confidence: the '
+            "probability of the best choice."
+        ),
+        (
+            "ECE: expected calibration error over ten bins with equally many questions. Noise "
+            "makes it too large; its interval takes this into account. Brier score: squared "
+            "errors summed over the choices, 0 to 2; 0.75 for equal probabilities. AURC: mean "
+            "share of errors among the most confident questions, over all coverages."
+        ),
+        (
+            '"Fitted" scores use the temperature with the highest likelihood of the '
+            "right choices, above 1 for overconfident models. The values are "
+            "cross-validated: each question's temperature is fitted to other videos. "
+            "The printed one is fitted to all."
+        ),
+        _EXCLUDED_NOTE,
+        INTERVAL_NOTE,
+    ]
+    title = "Calibration of the choices' probabilities"
+    return table_of_runs(f"{benchmark}_calibration", title, columns, rows, notes)
+
+
+def prediction_sets_table(benchmark: str, rows: Rows) -> Table | None:
+    """Build the table of conformal sets; None without samples of enough videos."""
+    if not rows:
+        return None
+    columns = (
+        Column("run", "Run"),
+        Column("task", "Task"),
+        Column("level", "Level %", decimals=0),
+        Column("covered", "Contains the right one %", decimals=1),
+        *interval_columns("covered", decimals=1),
+        Column("size", "Choices in a set", decimals=2),
+        Column("asks", "Asks %", decimals=1),
+        Column("questions", "Questions"),
+        Column("videos", "Videos"),
+        Column("excluded", "Excluded"),
+    )
+    notes = [
+        (
+            "A set has all choices whose mean log-probability per token is at most a threshold "
+            "below the best one. Each question's threshold is calibrated on other videos, so "
+            "that sets of new videos contain the right choice as often as the level says, or "
+            "more often. Asks: share of questions whose set has several choices. Each video "
+            "has the same weight. Low to high: 95 % interval over the videos."
+        ),
+        _EXCLUDED_NOTE,
+    ]
+    title = "Conformal sets: how often must the model ask?"
+    return table_of_runs(f"{benchmark}_prediction_sets", title, columns, rows, notes)
+
+
+def reliability_table(benchmark: str, rows: Rows) -> Table | None:
+    """Build the table with the points of `calibration_figures`; None without points."""
+    if not rows:
+        return None
+    columns = (
+        Column("run", "Run"),
+        Column("task", "Task"),
+        Column("kind", "Scores"),
+        Column("confidence", "Mean confidence %", decimals=1),
+        Column("right", "Right %", decimals=1),
+        Column("questions", "Questions"),
+        Column("answered", "Coverage so far %", decimals=1),
+        Column("risk", "Errors so far %", decimals=1),
+    )
+    notes = [
+        (
+            "Bins of the figures, most confident first. So far: over this bin and all "
+            "more confident ones."
+        ),
+    ]
+    title = "Right choices by confidence, and errors by coverage"
+    return table_of_runs(f"{benchmark}_reliability", title, columns, rows, notes)

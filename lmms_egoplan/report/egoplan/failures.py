@@ -15,8 +15,9 @@ from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.judging.text import without_marks
 from lmms_egoplan.media.image_files import jpeg_url
 from lmms_egoplan.paths import module_yaml
-from lmms_egoplan.stats.agreement import agreement
-from lmms_egoplan.stats.intervals import score_interval
+from lmms_egoplan.report.tables import Column, Table, interval_columns, table_of_runs
+from lmms_egoplan.stats.agreement import MIN_ITEMS, agreement
+from lmms_egoplan.stats.intervals import FEWEST_CLUSTERS, score_interval
 from lmms_egoplan.stats.means import Mean
 from lmms_egoplan.validation import AnyText, Checked, Text, quoted
 
@@ -191,3 +192,68 @@ def _answer_key(failure: Failure) -> tuple[str, str]:
     The end of ids is the run's name, which depends on the other runs.
     """
     return failure.id.split()[0], failure.run
+
+
+def failures_table(failures: Sequence[Failure]) -> Table | None:
+    """Build the table of types of failures; None without labels."""
+    rows = list(share_rows(failures))
+    if not rows:
+        return None
+    columns = (
+        Column("model", "Run"),
+        Column("by", "Labelled by"),
+        Column("type", "Type"),
+        Column("count", "Answers of this type"),
+        Column("typed", "Answers with a type"),
+        Column("share", "Share %", decimals=1),
+        *interval_columns("share", decimals=1),
+        Column("untyped", "Without a type"),
+        Column("drawn", "Drawn"),
+        Column("wrong", "Wrong answers"),
+        Column("example", "Example"),
+    )
+    notes = [
+        (
+            "The three types are those of Fig. 6 of the paper, which shows a case of each "
+            'and no numbers. "None of the three", the labelling and the judge\'s prompt are '
+            "this project's. Only wrong answers to whole questions with video are "
+            "labelled, not those of shortcuts, nor those in which no choice was read."
+        ),
+        (
+            "Labelled by: people, on the page of lmms-egoplan annotate egoplan-failures, "
+            "or a judge with the version of its prompt, from lmms-egoplan judge egoplan. "
+            '"No frames": the video was missing. Share: of the answers with a type. '
+            "Without a type: not labelled, labels that differ, or no usable verdict. "
+            "Drawn: answers given to people or judge. Wrong answers: those of which they "
+            "are a random sample."
+        ),
+        (
+            "Low to high: 95 % interval by Wilson over videos. Absent with fewer than "
+            f"{FEWEST_CLUSTERS} videos."
+        ),
+    ]
+    title = "Types of failures in wrong answers"
+    return table_of_runs("egoplan_failures", title, columns, rows, notes)
+
+
+def failures_agreement_table(failures: Sequence[Failure]) -> Table | None:
+    """Build the table of the agreement of judges with people; None without labels by both."""
+    rows = list(agreement_rows(failures))
+    if not rows:
+        return None
+    columns = (
+        Column("judge", "Judge"),
+        Column("answers", "Answers"),
+        Column("equal", "Same type %", decimals=1),
+        Column("kappa", "Cohen's kappa", decimals=2),
+        *interval_columns("kappa", decimals=2),
+    )
+    notes = [
+        (
+            "Over the answers to which people and the judge both gave a type. Cohen's kappa of "
+            "the four types has a 95 % interval from a bootstrap over answers. No kappa for fewer "
+            f"than {MIN_ITEMS} answers, or if one side gives all answers the same type."
+        ),
+    ]
+    title = "Types of failures: judges and people"
+    return table_of_runs("egoplan_failures_agreement", title, columns, rows, notes)

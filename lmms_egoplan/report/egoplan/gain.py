@@ -12,7 +12,7 @@ import numpy as np
 from lmms_egoplan.benchmarks.egoplan.question import LETTERS
 from lmms_egoplan.report.egoplan.answers import Choice, Series
 from lmms_egoplan.report.scores import Answer, Key, mean_of
-from lmms_egoplan.report.tables import Value
+from lmms_egoplan.report.tables import Column, Table, Value, interval_columns, table_of_runs
 
 
 @dataclass(frozen=True)
@@ -150,3 +150,42 @@ def gain_rows(series: Iterable[Series]) -> Iterator[dict[str, Value]]:
             }
             counts = {"questions": mean.questions, "asked": len(paired)}
             yield row | mean.cells("value") | counts
+
+
+def gain_table(benchmark: str, tasks: Sequence[Series]) -> Table | None:
+    """Build the table of what the video adds; None without a run of both tasks."""
+    rows = list(gain_rows(tasks))
+    if not rows:
+        return None
+    columns = (
+        Column("run", "Run"),
+        Column("task", "Task"),
+        Column("measure", "Measure"),
+        Column("unit", "Unit"),
+        Column("value", "Value", decimals=2),
+        *interval_columns("value", decimals=2),
+        Column("questions", "Questions"),
+        Column("asked", "Asked"),
+    )
+    notes = [
+        (
+            "Seen: the run's own task. Unseen: the same run's task with the suffix "
+            "_blind, which asks the same questions without the video. A gain's "
+            "interval is from a bootstrap of the videos, with both tasks together. "
+            "Asked: questions in both tasks. Questions: those with a value."
+        ),
+        (
+            "Added to the right choice: its log-probability when the video is seen, minus that "
+            "when it is not. Margin: the right choice's log-probability minus that of the best "
+            "wrong one. In nats, log-probabilities are sums over the tokens; per token, means, "
+            "which rank the choices. A backend that reports only means has no values in nats, "
+            "one that reports only sums none per token."
+        ),
+        (
+            "Right without seeing: the accuracy of the unseen task. It includes the "
+            "questions that are right only without seeing. A model that ignores the "
+            "video adds 0 nats, and is never right only with seeing."
+        ),
+    ]
+    title = "What the video adds to the ranked choices"
+    return table_of_runs(f"{benchmark}_gain", title, columns, rows, notes)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from statistics import fmean
@@ -18,7 +19,9 @@ from lmms_egoplan.encoder import default_device, encoder_name, load_encoder
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version, write_whole
 from lmms_egoplan.jsonl import decode
+from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.paths import data_root
+from lmms_egoplan.report.scores import Key
 
 LEVELS = ("low", "middle", "high")
 
@@ -286,3 +289,50 @@ def _f1(first: Tokens, second: Tokens) -> float:
     if precision + recall == 0:
         return 0.0
     return float(2 * precision * recall / (precision + recall))
+
+
+@dataclass(frozen=True)
+class GoalSimilarities:
+    """The similarity of goals and choices.
+
+    Attributes:
+        values: The similarity by goal and choice; empty if there is none.
+        measure: Its name; "" if there is none.
+        problem: The reason why there is none; None if there is no problem.
+    """
+
+    values: dict[tuple[str, str], float]
+    measure: str = ""
+    problem: str | None = None
+
+
+def goal_similarities(docs: Iterable[Doc], model: str | None) -> GoalSimilarities:
+    """Compute the similarity of each question's goal and choices.
+
+    Args:
+        docs: The questions.
+        model: The model for BERTScore; None for the default, a sentence encoder.
+
+    Raises:
+        LmmsEgoplanError: A model for BERTScore was requested and cannot be loaded. A missing
+            sentence encoder is no error.
+    """
+    pairs: list[tuple[str, str]] = []
+    for doc in docs:
+        pairs += ((doc["task_goal"], choice) for choice in doc["choices"])
+    if not pairs:
+        return GoalSimilarities({})
+    try:
+        values, measure = similarities(pairs, model)
+    except LmmsEgoplanError as error:
+        if model is not None:
+            raise
+        return GoalSimilarities({}, problem=str(error))
+    return GoalSimilarities(values, measure)
+
+
+def answer_levels(docs: Mapping[Key, Doc], similarities: GoalSimilarities) -> dict[Key, int]:
+    """Return the level of each question by the similarity of its goal and right answer."""
+    pairs = {key: (doc["task_goal"], doc["answer"]) for key, doc in docs.items()}
+    values = similarities.values
+    return levels({key: values[pair] for key, pair in pairs.items() if pair in values})

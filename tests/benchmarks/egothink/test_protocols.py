@@ -22,8 +22,8 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.cache import cache_key
 from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.settings import JudgeSettings
-from lmms_egoplan.report.egothink import _agreements
 from lmms_egoplan.report.egothink.agreement import compare
+from lmms_egoplan.report.egothink.judges import agreements
 
 AUTHORS, LMMS_EVAL = "authors", "lmms-eval-0.7.3"
 ENTRY = json.loads(SINGLE_MATH_V2)
@@ -149,7 +149,7 @@ def test_ratings_between_the_levels_are_compared_without_kappa():
         for judge, rated in (("first", first), ("second", second))
     }
     _, (pair, *_) = compare({"first": first, "second": second}, ["first", "second"])
-    (row, *_) = _agreements(list(zip(*raters.values(), strict=True)))
+    (row, *_) = agreements(list(zip(*raters.values(), strict=True)))
     assert pair.coefficients["pearson"].value == pytest.approx(1) == pytest.approx(row["pearson"])
     assert pair.coefficients["kappa_linear"] is row["kappa_linear"] is None
 

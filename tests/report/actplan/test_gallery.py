@@ -7,7 +7,7 @@ import pytest
 from benchmarks.actplan.synthetic import actplan_answers
 from lmms_egoplan.benchmarks.actplan.metrics import length_bin
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.report.actplan import ActPlanReport
+from lmms_egoplan.report.actplan.report import ActPlanReport
 from lmms_egoplan.report.runs import read_runs
 from media.files import read_numbers
 from report.actplan.synthetic_runs import COUNT, GOOD, MUTE, PART, TEXT, WEAK, answered

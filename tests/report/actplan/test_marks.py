@@ -11,7 +11,8 @@ from lmms_egoplan.benchmarks.actplan.metrics import length_bin
 from lmms_egoplan.benchmarks.actplan.plans import ERRORS, read_plans
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.report.actplan import ActPlanReport, marks
+from lmms_egoplan.report.actplan import marks
+from lmms_egoplan.report.actplan.report import ActPlanReport
 from lmms_egoplan.report.benchmark import Inputs
 from report.actplan.synthetic_runs import GOOD, WEAK
 from report.joined import near, run_rows

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from lmms_egoplan.benchmarks.actplan.instances import ACTIVITY_TYPES
-from lmms_egoplan.report.actplan import ActPlanReport
+from lmms_egoplan.report.actplan.report import ActPlanReport
 from lmms_egoplan.report.published import load_table
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.tables import csv_of, markdown_of

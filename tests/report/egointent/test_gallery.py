@@ -10,7 +10,8 @@ from benchmarks.egointent.synthetic import egointent_answers
 from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION
 from lmms_egoplan.benchmarks.egointent.prompts import FIELDS, PROMPT_VERSION
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.report.egointent import EgoIntentReport, read_frames
+from lmms_egoplan.report.egointent.gallery import read_frames
+from lmms_egoplan.report.egointent.report import EgoIntentReport
 from lmms_egoplan.report.runs import read_runs
 from media.files import read_number
 from report.egointent.synthetic_runs import COUNT, NAMES, records

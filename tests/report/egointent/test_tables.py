@@ -6,8 +6,8 @@ from statistics import fmean
 import pytest
 
 from benchmarks.egointent.synthetic import egointent_answers
-from lmms_egoplan.benchmarks.egointent.prompts import FIELDS
-from lmms_egoplan.report.egointent import EgoIntentReport
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.report.egointent.report import EgoIntentReport
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.scores import check
 from report.answers import Answers

@@ -8,8 +8,8 @@ import pytest
 from benchmarks.egoplan.synthetic import egoplan_answers
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.benchmark import Inputs
-from lmms_egoplan.report.egoplan import EgoPlanReport
 from lmms_egoplan.report.egoplan.calibration import read_threshold
+from lmms_egoplan.report.egoplan.report import EgoPlanReport
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.stats.calibration import (
     area_under_risk,

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_replies
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.benchmark import Inputs
-from lmms_egoplan.report.egoplan import EgoPlanReport
+from lmms_egoplan.report.egoplan.report import EgoPlanReport
 from lmms_egoplan.report.runs import read_runs
 from media.files import read_numbers
 from report.egoplan.synthetic_runs import (

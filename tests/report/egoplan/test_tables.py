@@ -13,7 +13,7 @@ from benchmarks.egoplan.synthetic import egoplan_answers
 from lmms_egoplan.encoder import ENCODER_VARIABLE
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.benchmark import Inputs
-from lmms_egoplan.report.egoplan import EgoPlanReport
+from lmms_egoplan.report.egoplan.report import EgoPlanReport
 from lmms_egoplan.report.egoplan.similarity import similarities
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.stats.intervals import bootstrap_interval, holm

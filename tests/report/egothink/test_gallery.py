@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.egothink.synthetic import EGOTHINK_TASKS, egothink_answers, egothink_bench
-from lmms_egoplan.report.egothink import EgoThinkReport
+from lmms_egoplan.report.egothink.report import EgoThinkReport
 from lmms_egoplan.report.runs import read_runs
 from report.egothink.synthetic_runs import CAPABILITIES, COUNT, NAMES, RUNS, records
 from report.joined import joined, rows, run_rows

@@ -21,8 +21,8 @@ from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.benchmark import Inputs
-from lmms_egoplan.report.egothink import EgoThinkReport
 from lmms_egoplan.report.egothink.answer_files import write_judged
+from lmms_egoplan.report.egothink.report import EgoThinkReport
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.stats.correction import FEWEST_RATED, corrected
 from report.egothink.synthetic_runs import CAPABILITIES, COUNT, NAMES, RUNS, records, score

@@ -1,0 +1,90 @@
+"""Remarks on runs of EgoPlan-Bench and EgoPlan-Bench2: flaws, and gaps in the prepared data."""
+
+from collections.abc import Collection, Iterator
+
+from lmms_egoplan.report.egoplan.answers import Questions, Series
+from lmms_egoplan.report.scores import Key
+from lmms_egoplan.report.tables import share
+
+
+def flaws(task: Series, questions: Questions) -> Iterator[str]:
+    """Yield problems with a task's questions and samples.
+
+    Args:
+        task: The task.
+        questions: The benchmark's questions.
+    """
+    yield from _flaws_of_questions(task, questions)
+    if task.answers is None:
+        yield "without samples, there are no intervals, groups, comparisons or gallery."
+    if task.ranking_flaw:
+        yield f"{task.ranking_flaw}; the run is neither ranked nor compared."
+    ranking_note = task.text("ranking_note")
+    if ranking_note:
+        yield f"{ranking_note}."
+    if task.is_reasoned:
+        yield (
+            "the prompt is not the paper's protocol: App. B.2 describes one case and prints "
+            f"no prompt. {share(task.number('incomplete'))} of the replies lack the summary, "
+            "the description or the plan, or have them in another order."
+        )
+    unknown = task.text("unknown_fields") or "none"
+    if unknown != "none":
+        yield (
+            f"not known or not followed in this preset: {unknown}. For a field that the source "
+            "does not state, this project's or the model's own choice is used."
+        )
+
+
+def _flaws_of_questions(task: Series, questions: Questions) -> Iterator[str]:
+    """Yield differences from the official file, and questions without a score."""
+    size = task.count("split_size")
+    asked = task.count("num_questions")
+    with_score = task.questions
+    official = questions.official
+    if size is not None and size != official:
+        yield (
+            f"the annotation file has {size:,} questions, {questions.name} "
+            f"{official:,}; scores are not comparable with published ones."
+        )
+    if asked is not None and size is not None and asked < size:
+        yield f"{asked:,} of the annotation file's {size:,} questions were asked."
+    failed = task.count("authors_fail") or 0
+    if failed and asked is not None:
+        ids = task.text("authors_fail_ids") or "unknown"
+        yield (
+            f"{failed:,} of {asked:,} questions have no score, as the authors' code fails on "
+            f"them: progress or action have too few frames. Their sample ids: {ids}."
+        )
+    if asked is None or with_score is None:
+        return
+    missing = asked - with_score - failed
+    if missing > 0 and task.is_reasoned:
+        yield (
+            f"{missing:,} of {asked:,} questions have no score, as no letter was "
+            "read from the last part of the reply."
+        )
+    elif missing > 0:
+        yield (
+            f"{missing:,} of {asked:,} questions have no score, as a choice's mean "
+            "log-probability is unknown or not finite."
+        )
+
+
+def missing_questions(
+    asked: Collection[Key], docs: Collection[Key], problem: str | None
+) -> Iterator[str]:
+    """Yield problems with the prepared data.
+
+    Args:
+        asked: The questions that were asked.
+        docs: The questions that are available.
+        problem: The reason why prepared questions are missing.
+    """
+    missing = set(asked).difference(docs)
+    if missing:
+        why = problem or f"they are not in the prepared data, for example {min(missing)[1]}"
+        yield (
+            f"text, past actions, goal and frames of {len(missing):,} questions are "
+            f"missing, and the baselines without a model do not cover them: {why}"
+        )

@@ -1,0 +1,86 @@
+"""EgoThink's figures: scores by capability and dimension, and by size of the model."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import partial
+from statistics import fmean
+from typing import Any
+
+from lmms_egoplan.benchmarks.egothink.dimensions import Dimension
+from lmms_egoplan.report.charts import draw_bars, draw_lines, spoken
+from lmms_egoplan.report.document import Figure
+from lmms_egoplan.report.egothink.answers import EgoThinkTask
+from lmms_egoplan.report.published import load_table
+from lmms_egoplan.report.tables import name_of
+from lmms_egoplan.stats.means import Mean
+
+# Published model in the figures, the best of Table 3.
+_REFERENCE = "GPT-4V"
+SCORE_LABEL = "score, 0 to 100"
+
+
+def bars_figure(
+    key: str, title: str, groups: Mapping[str, Sequence[Dimension]], graded: Sequence[EgoThinkTask]
+) -> Figure:
+    """Draw the runs' scores by group of dimensions, with the published model `_REFERENCE`."""
+    (reference,) = (
+        row for row in load_table("egothink", "table3").rows if row["model"] == _REFERENCE
+    )
+    published = []
+    for dimensions in groups.values():
+        cells = [reference[dimension.name] for dimension in dimensions]
+        published.append(fmean(cell for cell in cells if isinstance(cell, float)))
+    means = {}
+    for run in graded:
+        means[run.name] = [run.part(dimensions).mean for dimensions in groups.values()]
+    names = list(groups)
+    reference_bars = (f"{_REFERENCE}, published", published)
+    caption = (
+        "Scores of the runs, 0 to 100, with 95 % bootstrap intervals over the "
+        f"questions. Dashed: {_REFERENCE} in Table 3 of the paper, graded by GPT-4."
+    )
+    draw = partial(draw_bars, names, means, SCORE_LABEL, 100, reference_bars)
+    return Figure(key, title, caption, draw, spoken(names, means, 1))
+
+
+def sizes_figure(
+    graded: Sequence[EgoThinkTask], models: Sequence[Mapping[str, Any]]
+) -> Figure | None:
+    """Draw the scores of families of models by size and tuning.
+
+    Return None without a family with two of these.
+
+    Args:
+        graded: The runs.
+        models: The runs' rows of `model_rows`.
+    """
+    lines: dict[str, dict[float, Mean]] = {}
+    for run, row in zip(graded, models, strict=True):
+        size = row["named_billions"] or row["total_billions"]
+        if run.main.value is not None and size:
+            line = f"{row['family']}, judge {name_of(run.judge)}, tuning: {row['tuned']}"
+            lines.setdefault(line, {}).setdefault(float(f"{size:.2g}"), run.main)
+    points_of_family: Counter[str] = Counter()
+    sizes: set[float] = set()
+    for line, points in lines.items():
+        points_of_family[line.rpartition(",")[0]] += len(points)
+        sizes.update(points)
+    if max(points_of_family.values(), default=0) < 2:
+        return None
+    means = {}
+    for line, points in lines.items():
+        means[line] = [points.get(size, Mean()) for size in sorted(sizes)]
+    labels = [f"{size:g}" for size in sorted(sizes)]
+    title = "Score by size of the model and instruction tuning, like Fig. 8 of the paper"
+    caption = (
+        "With 95 % bootstrap intervals over the questions. A line joins models of "
+        "one family by name, with the same judge. If several runs have the same "
+        "model and judge, the first counts. A name without such a word does not "
+        'state the tuning, so "unknown" may be tuned, too. Sizes are rounded to '
+        "two digits. Table 2 has all values, and the table of pairs the "
+        "differences."
+    )
+    size_label = "billions of parameters, by the name of the model, else counted (not to scale)"
+    score_label = "average of the twelve, 0 to 100"
+    draw = partial(draw_lines, labels, means, score_label, size_label, 100)
+    return Figure("egothink_sizes", title, caption, draw, spoken(labels, means, 1))
