@@ -202,7 +202,7 @@ def judge(
     Example: `lmms-egoplan judge egointent runs/my-model --out judged.jsonl`
     """
     # Imported here because reports load SciPy.
-    from lmms_egoplan.report.runs import read_judged
+    from lmms_egoplan.report.judged import read_judged
     from lmms_egoplan.report.summary import print_runs
 
     asking = LlmUsage(

@@ -18,11 +18,12 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.launch.state import read_state, show_progress
 from lmms_egoplan.progress import progress_bar
 from lmms_egoplan.report.benchmarks import read_reports
+from lmms_egoplan.report.build import build_report
 from lmms_egoplan.report.document import Section
-from lmms_egoplan.report.page import SOME, Pictures, build_report
+from lmms_egoplan.report.recompute import check
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.runs import read_run, read_scores, with_samples
-from lmms_egoplan.report.scores import check
+from lmms_egoplan.report.strips import SOME, Pictures
 from lmms_egoplan.report.summary import (
     Reports,
     model_card,

@@ -16,13 +16,10 @@ from PIL import Image
 from lmms_egoplan.judging.judgement import DEMO as DEMO_JUDGE
 from lmms_egoplan.report import document
 from lmms_egoplan.report.comparability import unequal
-from lmms_egoplan.report.comparisons import (
-    compared,
-    finding,
-    ranked,
-)
+from lmms_egoplan.report.findings import finding, ranked
 from lmms_egoplan.report.ledger import runs_and_ledger
 from lmms_egoplan.report.overlap import DEGREES, read_audits
+from lmms_egoplan.report.pairs import compared
 from lmms_egoplan.report.panels import tables_of
 from lmms_egoplan.report.published import load_table, reference_of
 from lmms_egoplan.report.run import Run, changed_settings
@@ -110,9 +107,6 @@ _COUNTED = ("frames", "new tokens", "prompts among the model arguments")
 _UNNAMED = ("tasks", "chat templates")
 # Longest value of a condition in a protocol, such as a system instruction.
 _LONGEST = 80
-
-Judged = tuple[str, Mapping[str, Any], dict[str, Any]]
-"""A judged answer: task, the known part of its config, and the sample as a harness logs it."""
 
 Task = TypeVar("Task", bound=ScoredTask)
 Row = TypeVar("Row")

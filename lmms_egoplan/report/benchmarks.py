@@ -5,7 +5,7 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.base import Benchmark
 from lmms_egoplan.report.benchmark import NO_INPUTS, BenchmarkReport, Inputs
-from lmms_egoplan.report.comparisons import ComparableRuns, comparable_parts
+from lmms_egoplan.report.comparable_runs import ComparableRuns, comparable_parts
 from lmms_egoplan.report.run import Run
 
 

@@ -4,21 +4,19 @@ Runs are written by ``--output_path DIR --log_samples``.
 """
 
 import re
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pydantic_core import from_json
-
 from lmms_egoplan.benchmarks.base import Benchmark
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.file_kinds import kind_of
-from lmms_egoplan.jsonl import decode, member, parse_record, read_lines
+from lmms_egoplan.jsonl import decode, member
 from lmms_egoplan.outputs import MANIFEST
-from lmms_egoplan.report.judged import judged_samples
+from lmms_egoplan.report.judged import holds_lines, read_judged
+from lmms_egoplan.report.logged_samples import UnusableSamplesError, read_samples
+from lmms_egoplan.report.recompute import check
 from lmms_egoplan.report.run import (
     Run,
     TaskRun,
@@ -27,37 +25,20 @@ from lmms_egoplan.report.run import (
     scoring_of,
     scorings,
 )
+from lmms_egoplan.report.run_names import names_of
 from lmms_egoplan.report.samples import (
     HOW_TO_LOG,
-    Origin,
     SampleFile,
     model_name,
     sample_file,
     short_name,
     start_time,
 )
-from lmms_egoplan.report.scores import check, recompute
-from lmms_egoplan.report.tables import clean
 from lmms_egoplan.storage import DataMissingError
 from lmms_egoplan.task_files import base_task
 from lmms_egoplan.text import join_list
-from lmms_egoplan.validation import listing, quoted, read_as
+from lmms_egoplan.validation import listing
 
-# Large fields of a sample that no table uses: prompts, raw responses, hashes, and lists that all
-# samples share.
-_UNUSED = frozenset(
-    (
-        "arguments",
-        "input",
-        "resps",
-        "token_counts",
-        "doc_hash",
-        "prompt_hash",
-        "target_hash",
-        "filter",
-        "metrics",
-    )
-)
 _STDERR = re.compile(r".+_stderr(_\w+)?")
 # Files that lmms-eval writes to the folder of --use_cache. Other caches have no .json or .jsonl
 # files.
@@ -79,10 +60,6 @@ class Runs:
     runs: tuple[Run, ...]
     skipped: tuple[str, ...]
     without: tuple[Path, ...] = ()
-
-
-class _UnusableError(ValueError):
-    """A file is skipped. The message begins with its path."""
 
 
 @dataclass(frozen=True)
@@ -214,9 +191,9 @@ def with_samples(run: Run) -> tuple[Run, list[str]]:
         tasks[name] = task_run
         if name in run.files and task_run.scoring:
             try:
-                samples = tuple(_samples(run.files[name], [*task_run.scoring.metrics]))
+                samples = tuple(read_samples(run.files[name], [*task_run.scoring.metrics]))
                 tasks[name] = replace(task_run, samples=samples)
-            except _UnusableError as error:
+            except UnusableSamplesError as error:
                 unusable.append(str(error))
     return replace(run, tasks=tasks), unusable
 
@@ -417,98 +394,6 @@ def _metrics(entry: Any) -> dict[str, Any]:
     }
 
 
-def _samples(path: Path, metrics: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield the logged samples. Each must have a value for the last of the metrics."""
-    number = 0
-    try:
-        with path.open("rb") as lines:
-            for number, line in enumerate(lines, 1):
-                if line.strip():
-                    yield _sample(f"{path}, line {number}", line, metrics)
-    except OSError as error:
-        raise _UnusableError(f"{path}: skipped; cannot be read: {error.strerror}") from error
-    if not number:
-        raise _UnusableError(f"{path}: skipped; the file has no samples, so run the task again")
-
-
-def _sample(where: str, line: bytes, metrics: Sequence[str]) -> dict[str, Any]:
-    try:
-        sample = _decode(line)
-    except ValueError as error:
-        remedy = "if the run was interrupted, run it again"
-        raise _UnusableError(
-            f"{where}: invalid JSON: {error}. The file is skipped; {remedy}"
-        ) from error
-    if not isinstance(sample, dict):
-        raise _UnusableError(
-            f"{where}: expected an object, found {quoted(sample)}. The file is skipped"
-        )
-    # With several processes, lm-eval logs None for metrics that a question does not have.
-    sample = {
-        name: value for name, value in sample.items() if value is not None or name not in metrics
-    }
-    for metric in metrics:
-        if not isinstance(sample.get(metric, None if metric == metrics[-1] else {}), dict):
-            value = quoted(sample.get(metric))
-            raise _UnusableError(
-                f"{where}: {metric}: expected an object, found {value}. The file is skipped"
-            )
-    sent = {"prompt": _prompt(sample), "asked": _asked(sample), "tokens": _tokens(sample)}
-    return {name: value for name, value in sample.items() if name not in _UNUSED} | {
-        name: value for name, value in sent.items() if value is not None
-    }
-
-
-def _prompt(sample: Mapping[str, Any]) -> str | None:
-    """Return the prompt.
-
-    lmms-eval logs it; lm-eval logs the arguments of each request, which share the prompt.
-    """
-    arguments = sample.get("arguments")
-    first = next(iter(arguments.values()), None) if isinstance(arguments, dict) else None
-    sent = first.get("arg_0") if isinstance(first, dict) else sample.get("input")
-    return sent if isinstance(sent, str) and sent.strip() else None
-
-
-def _asked(sample: Mapping[str, Any]) -> str | None:
-    """Return the prompt before the chat template.
-
-    lmms-eval logs only this; in lm-eval, this package's tasks add it.
-    """
-    asked = sample.get("asked", sample.get("input"))
-    return asked if isinstance(asked, str) and asked.strip() else None
-
-
-def _tokens(sample: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Sum the tokens of prompts and of answers over a question's requests.
-
-    None if a count is missing.
-    """
-    counts = sample.get("token_counts")
-    if (
-        not isinstance(counts, list)
-        or not counts
-        or not all(isinstance(count, dict) for count in counts)
-    ):
-        return None
-    prompt_tokens = [count.get("input_tokens") for count in counts]
-    answer_tokens = [count.get("output_tokens") for count in counts]
-    if not all(isinstance(value, int) for value in (*prompt_tokens, *answer_tokens)):
-        return None
-    return sum(prompt_tokens), sum(answer_tokens)
-
-
-def _decode(line: bytes) -> Any:
-    """Decode a line with pydantic, which stores equal short texts only once in memory.
-
-    Fall back to `decode`.
-    """
-    try:
-        return from_json(line)
-    except ValueError:  # Pydantic refuses halves of surrogate pairs, which a harness may log.
-        return decode(line)
-
-
 def _without_results(files: Iterable[SampleFile]) -> list[str]:
     tasks: dict[Path, list[str]] = {}
     for file in files:
@@ -518,157 +403,3 @@ def _without_results(files: Iterable[SampleFile]) -> list[str]:
         f"{', '.join(task_names)} next to it are skipped; if the run was interrupted, run it again"
         for path, task_names in tasks.items()
     ]
-
-
-def names_of(runs: Mapping[Path, Run], chosen: Mapping[Path, str]) -> dict[Path, str]:
-    """Return a unique name for each run. Chosen names do not change unless two are equal.
-
-    Args:
-        runs: runs by results file.
-        chosen: names for the runs at or below a path. The deepest path counts. Default: the run's
-            own name.
-
-    Raises:
-        LmmsEgoplanError: a path with a chosen name has no run.
-    """
-    by_path = {path.resolve(): name for path, name in chosen.items()}
-    named: dict[Path, str] = {}
-    without_run = set(by_path)
-    for path in runs:
-        named_paths = [
-            folder for folder in (path.resolve(), path, *path.parents) if folder in by_path
-        ]
-        without_run -= set(named_paths)
-        if named_paths:
-            named[path] = by_path[named_paths[0]]
-    if without_run:
-        paths = ", ".join(sorted(map(str, without_run)))
-        raise LmmsEgoplanError(
-            f"--name {paths}: no run here; use a path from the command line, or a path below one"
-        )
-    names = _distinct(
-        {path: _ladder(path, clean(name), runs[path]) for path, name in named.items()}, ()
-    )
-    unnamed = {
-        path: _ladder(path, clean(run.name), run) for path, run in runs.items() if path not in named
-    }
-    return names | _distinct(unnamed, names.values())
-
-
-def _ladder(path: Path, name: str, run: Run) -> tuple[str, ...]:
-    """Return names for a run, from short to specific."""
-    details = [run.harness, run.time, str(run.folder), path.name]
-    return (
-        name,
-        *(f"{name} ({', '.join(details[:count])})" for count in range(1, len(details) + 1)),
-    )
-
-
-def _distinct(ladders: Mapping[Path, Sequence[str]], taken: Collection[str]) -> dict[Path, str]:
-    """Choose each run's first name that no other run has."""
-    names = {path: ladder[0] for path, ladder in ladders.items()}
-    for step in range(1, max(map(len, ladders.values()), default=0)):
-        counts = Counter((*names.values(), *taken))
-        names = {
-            path: ladders[path][step] if counts[name] > 1 else name for path, name in names.items()
-        }
-    return names
-
-
-def holds_lines(path: Path) -> bool:
-    """Return true for files of JSON lines.
-
-    `read_judged` reads them, or refuses them with an explanation.
-    """
-    if not path.is_file() or ".jsonl" in path.suffixes:
-        return path.is_file()
-    try:
-        with path.open("rb") as lines:
-            first = decode(lines.readline())
-    except (OSError, ValueError):
-        return False
-    return isinstance(first, dict) and {"rating", "ratings"} & first.keys() != set()
-
-
-def has_repeats(path: Path) -> bool:
-    """Return true if the answers in a file were judged several times."""
-    return any('"repeats"' in line for _, line in read_lines(path)[:1])
-
-
-def read_judged(path: Path, benchmarks: Iterable[Benchmark]) -> Run:
-    """Read a file of judged answers as a run.
-
-    Score it with the functions that score a harness's answers.
-
-    For a file with repeats, the first judgement counts. An answer is unrated unless every repeat
-    has a rating.
-
-    Raises:
-        LmmsEgoplanError: the file has other content, answers of several runs, or answers to
-            questions that are not in the benchmark's prepared data. For other content, the message
-            says what it looks like.
-    """
-    records = [(where, parse_record(where, line)) for where, line in read_lines(path)]
-    if not records or not isinstance(records[0][1], dict):
-        raise LmmsEgoplanError(
-            f"{path}: no judged answers; pass a run's folder, or a file from lmms-egoplan judge"
-        )
-    first = records[0][1]
-    kind = kind_of(first)
-    if kind is None:
-        keys = ", ".join([*first][:5])
-        raise LmmsEgoplanError(
-            f"{path}: this looks like objects with {keys}, neither a run nor judged answers"
-        )
-    if kind.judged not in {benchmark.name for benchmark in benchmarks}:
-        raise LmmsEgoplanError(f"{path}: this looks like {kind.name.format(path=path)}")
-    tasks: dict[str, TaskRun] = {}
-    samples: dict[str, list[dict[str, Any]]] = {}
-    origins: list[Origin | None] = []
-    for (where, record), (task, config, sample) in zip(
-        records, judged_samples(kind.judged, path), strict=True
-    ):
-        origin = read_as(Origin, where, record["run"]) if record.get("run") is not None else None
-        origins.append(origin)
-        name, of_run, version = (
-            (origin.task, origin.config, origin.version) if origin else (task, {}, None)
-        )
-        metadata = {
-            **(of_run.get("metadata") or {}),
-            **config.get("metadata", {}),
-            "benchmark": kind.judged,
-        }
-        config = {**of_run, **config, "metadata": metadata}
-        tasks.setdefault(
-            name, TaskRun(name, {}, config, (), version, scoring_of(name, config, sample))
-        )
-        samples.setdefault(name, []).append(sample)
-    complete = {
-        name: replace(task_run, samples=tuple(samples[name])) for name, task_run in tasks.items()
-    }
-    return _judged_run(
-        path, {name: replace(x, metrics=recompute(x)) for name, x in complete.items()}, origins
-    )
-
-
-def _judged_run(path: Path, tasks: dict[str, TaskRun], origins: Sequence[Origin | None]) -> Run:
-    runs = dict.fromkeys(
-        (origin.model, origin.harness, origin.time) if origin else None for origin in origins
-    )
-    if len(runs) > 1:
-        models = [run[0] if run else "an unknown model" for run in runs]
-        raise LmmsEgoplanError(
-            f"{path}: answers of several runs:\n{listing(models, 5)}\nJudge each run separately."
-        )
-    model, harness, time = next(iter(runs)) or (path.stem, "answers without a run", "time unknown")
-    provenance = {"model": model, "harness": harness, "started": time, "judged answers": str(path)}
-    return Run(
-        short_name(model),
-        path.parent,
-        f"{harness}, judged later",
-        model,
-        time,
-        tasks,
-        {},
-        provenance,
-    )

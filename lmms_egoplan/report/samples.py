@@ -88,6 +88,21 @@ class Origin(Checked):
     config: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class JudgedSample:
+    """A judged answer, scored like a harness's task.
+
+    Attributes:
+        task: name of the task.
+        config: the known part of the task's config.
+        values: the sample, as a harness logs it.
+    """
+
+    task: str
+    config: Mapping[str, Any]
+    values: dict[str, Any]
+
+
 def origin_of(path: Path) -> Origin | None:
     """Return the run of a sample file; None without readable results next to it."""
     file = sample_file(path)

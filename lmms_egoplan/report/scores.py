@@ -1,96 +1,29 @@
-"""Scores of runs: recompute them from samples, read the answer to each question, and average."""
+"""A run's answers to questions, its scored tasks, and means over answers."""
 
-import json
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from pkgutil import resolve_name
 from statistics import fmean
-from typing import Any, ClassVar, TypeVar
-
-from pydantic import ValidationError
+from typing import Any, ClassVar
 
 from lmms_egoplan.coverage import BY_COUNTS, OFFICIAL, RENDERED_SCENES, is_official
-from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import member
 from lmms_egoplan.judging.judgement import DEMO
 from lmms_egoplan.ranking.chat_templates import NO_TEMPLATE, NOT_APPLIED
 from lmms_egoplan.report.run import Run, TaskRun
 from lmms_egoplan.report.tables import percent, share
-from lmms_egoplan.serialization import TextRecord
 from lmms_egoplan.stats.intervals import bootstrap_interval, score_interval
 from lmms_egoplan.stats.means import Mean
-from lmms_egoplan.task_files import package_versions
-from lmms_egoplan.validation import listing, quoted, validate
 
 Key = tuple[Hashable, ...]
 """The identity of a question: its id and further data, since other data may use the same ids."""
-
-Record = TypeVar("Record", bound=TextRecord)
-Task = TypeVar("Task", bound="ScoredTask")
-# Relative tolerance, since sums of floats in another order differ in the last digits.
-_TOLERANCE = 1e-9
 # Arguments of backends that change every prompt. A value may contain commas.
 _PROMPT_ARGUMENTS = re.compile(r"\b(?:system|reasoning)_prompt=.*?(?=,\s*\w+=|$)", re.DOTALL)
 NONE = "none"
 """A setting that a run does not have."""
-
-
-def recompute(task_run: TaskRun) -> dict[str, Any]:
-    """Compute a task's metrics from its samples. Omit metrics without a value, as the harness does.
-
-    Raises:
-        LmmsEgoplanError: a value in the samples does not have the task's form.
-    """
-    metrics = {}
-    for metric, name in (task_run.scoring.metrics if task_run.scoring else {}).items():
-        values = [sample[metric] for sample in task_run.samples or () if metric in sample]
-        if values:
-            try:
-                metrics[metric] = resolve_name(name)(values)
-            except LmmsEgoplanError as error:
-                raise LmmsEgoplanError(f"samples of {task_run.task}: {metric}: {error}") from error
-            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-                raise LmmsEgoplanError(
-                    f"samples of {task_run.task}: {metric} cannot be computed: "
-                    f"{type(error).__name__}: {error}. If the samples were edited or come from "
-                    "another version, run the task again or remove them"
-                ) from error
-    return metrics
-
-
-def check(run: Run, task_run: TaskRun) -> None:
-    """Compare the harness's own scores with those computed from the samples, if there are samples.
-
-    Numbers may differ by a relative 1e-9. NaN equals NaN.
-
-    Raises:
-        LmmsEgoplanError: the scores differ, or only one side has a metric. The message names the
-            run's folder, the task and the first 20 metrics with both values, beginning with the
-            number of questions.
-    """
-    names = list(task_run.scoring.metrics if task_run.scoring else ())
-    if task_run.samples is None or not names:
-        return
-    recomputed = recompute(task_run)
-    differences = [
-        difference
-        for metric in (names[-1], *names[:-1])
-        for difference in _differences(metric, task_run.metrics.get(metric), recomputed.get(metric))
-    ]
-    if differences:
-        raise LmmsEgoplanError(
-            f"{run.folder}, run {run.name}, task {task_run.task}: the harness's scores differ from "
-            f"those of the {len(task_run.samples)} samples:\n{listing(differences)}\n"
-            "The sample file is incomplete, belongs to another run, or was written by another "
-            f"version (the run's task has version {task_run.version or 'unknown'}, this package's "
-            f"{package_versions().get(task_run.task, 'unknown')}). Move the file away, or run "
-            f"again: {run.harness} --tasks {task_run.task} --model ... --output_path DIR "
-            "--log_samples"
-        )
 
 
 @dataclass(frozen=True)
@@ -408,107 +341,6 @@ class ScoredTask(ABC):
         return value if isinstance(value, str) else None
 
 
-def read_tasks(
-    kind: Callable[..., Task],
-    runs: Iterable[Run],
-    benchmark: str,
-    main: str,
-    read: Callable[[Mapping[str, Any]], Answer],
-) -> Iterator[Task]:
-    """Read each run's tasks of a benchmark.
-
-    Args:
-        kind: a subclass of `ScoredTask`, called with that class's fields by name.
-        runs: runs to read.
-        benchmark: name of the benchmark.
-        main: the main task, whose name is not added to the run's name.
-        read: see `read_answers`.
-
-    Raises:
-        LmmsEgoplanError: see `read_answers`.
-    """
-    for run in runs:
-        for task, task_run in run.tasks.items():
-            if task_run.scoring and task_run.scoring.benchmark == benchmark:
-                name = run.name if task == main else f"{run.name} ({task})"
-                yield kind(
-                    name=name, run=run, answers=read_answers(run, task_run, read), task_run=task_run
-                )
-
-
-def read_answers(
-    run: Run, task_run: TaskRun, read: Callable[[Mapping[str, Any]], Answer]
-) -> dict[Key, Answer] | None:
-    """Read the answers in a task's samples; None without samples.
-
-    Args:
-        read: function that reads a logged sample. It raises a ValueError for samples of another
-            form.
-
-    Raises:
-        LmmsEgoplanError: a sample has another form, or two samples have the same question. The
-            message names run and task, and the question if it is known.
-    """
-    if task_run.samples is None:
-        return None
-    where = f"{run.folder}, run {run.name}, samples of {task_run.task}"
-    answers: dict[Key, Answer] = {}
-    for sample in task_run.samples:
-        try:
-            answer = read(sample)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            cause = "they may have been edited, or written by another version"
-            problem = (
-                error
-                if isinstance(error, ValueError)
-                else f"{type(error).__name__}: {error}; {cause}"
-            )
-            raise LmmsEgoplanError(
-                f"{where}: {problem}. Remove the samples, or run again: {run.harness} --tasks "
-                f"{task_run.task} --model ... --output_path DIR --log_samples"
-            ) from error
-        if answer.key in answers:
-            raise LmmsEgoplanError(
-                f"{where}: duplicate {answer.name}. If the samples of two runs were "
-                "merged, separate or remove them"
-            )
-        of_task = (task_run.task, task_run.version)
-        sent: Any = {name: sample.get(name) for name in ("prompt", "asked", "tokens")}
-        design = member(sample, "coverage", "subset")
-        if design and len(task_run.samples) < design["asked"]:  # a run with --limit
-            design = {**design, "asked": len(task_run.samples)}
-        answers[answer.key] = replace(answer, **sent, task=of_task, design=design)
-    return answers
-
-
-def logged(kind: type[Record], values: Mapping[str, Any]) -> Record:
-    """Read a scored answer from a logged sample, which also has other fields.
-
-    Raises:
-        ValueError: the sample does not have the record's fields.
-    """
-    names = {part.name for part in fields(kind)}
-    named = {name: value for name, value in values.items() if name in names}
-    try:
-        return validate(kind, named)
-    except ValidationError:
-        return kind.from_text(json.dumps(named))  # Its error describes the problem.
-
-
-def judged_record(kind: type[Record], where: str, record: dict[str, Any]) -> Record:
-    """Read a judged answer from a record, which also has other fields.
-
-    Raises:
-        LmmsEgoplanError: the record is not a judged answer.
-    """
-    try:
-        return logged(kind, record)
-    except ValueError as error:
-        raise LmmsEgoplanError(
-            f"{where}: {error}. If the file was edited, judge the answers again"
-        ) from error
-
-
 def mean_of(
     answers: Sequence[Answer], measure: str, scale: float = 1.0, top: float | None = None
 ) -> Mean:
@@ -561,24 +393,3 @@ def differing(values: Mapping[str, str | None], kind: Callable[[str], str] = str
     present = {name: value for name, value in values.items() if value is not None}
     is_single = len(set(map(kind, present.values()))) < 2
     return None if is_single else "; ".join(f"{name}: {value}" for name, value in present.items())
-
-
-def _differences(name: str, logged: Any, recomputed: Any) -> Iterator[str]:
-    """Describe differences between the harness's value and the recomputed one.
-
-    A missing value is None.
-    """
-    if isinstance(logged, dict) and isinstance(recomputed, dict):
-        for key in logged | recomputed:
-            yield from _differences(f"{name} of {key}", logged.get(key), recomputed.get(key))
-    elif not _equal(logged, recomputed):
-        yield f"{name}: {quoted(logged)} in the results, {quoted(recomputed)} from the samples"
-
-
-def _equal(logged: Any, recomputed: Any) -> bool:
-    if recomputed is None and isinstance(logged, float) and math.isnan(logged):
-        return True  # With several processes, lm-eval logs NaN if there are no samples.
-    if isinstance(logged, (int, float)) and isinstance(recomputed, (int, float)):
-        both_nan = math.isnan(logged) and math.isnan(recomputed)
-        return both_nan or math.isclose(logged, recomputed, rel_tol=_TOLERANCE)
-    return logged == recomputed

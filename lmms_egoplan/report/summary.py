@@ -19,7 +19,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report import tables
 from lmms_egoplan.report.benchmark import BenchmarkReport
 from lmms_egoplan.report.benchmarks import read_reports
-from lmms_egoplan.report.comparisons import ComparableRuns
+from lmms_egoplan.report.comparable_runs import ComparableRuns
 from lmms_egoplan.report.document import DEMO_NOTE, Headline, Section
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.scores import in_percent

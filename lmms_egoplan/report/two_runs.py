@@ -10,8 +10,8 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import member
 from lmms_egoplan.report.benchmarks import report_class
 from lmms_egoplan.report.comparability import NOT_COMPARABLE, named, unequal, unknown_prompts
-from lmms_egoplan.report.comparisons import scaled, verdict_note, weighed
 from lmms_egoplan.report.document import DEMO_NOTE
+from lmms_egoplan.report.pairs import scaled, verdict_note, weighed
 from lmms_egoplan.report.run import Run, changed_settings, flat_settings
 from lmms_egoplan.report.scores import ScoredTask, is_score
 from lmms_egoplan.report.tables import Column, Table, Value, table_of_runs

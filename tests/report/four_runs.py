@@ -10,7 +10,7 @@ from benchmarks.egointent.synthetic import egointent_answers
 from benchmarks.egoplan.synthetic import egoplan_answers
 from benchmarks.egothink.synthetic import egothink_bench
 from lmms_egoplan.benchmarks.base import BENCHMARKS
-from lmms_egoplan.report.page import build_report
+from lmms_egoplan.report.build import build_report
 from report.synthetic import write_run
 
 QUESTIONS = 3355

@@ -8,12 +8,13 @@ import pytest
 from benchmarks.egointent.synthetic import egointent_answers
 from benchmarks.egoplan.synthetic import egoplan_replies
 from lmms_egoplan.judging.judgement import DEMO
+from lmms_egoplan.report.answers import read_answers
 from lmms_egoplan.report.benchmark import BenchmarkReport, Spec
-from lmms_egoplan.report.comparisons import compared
 from lmms_egoplan.report.document import ShownAnswer
 from lmms_egoplan.report.egointent.report import EgoIntentReport
+from lmms_egoplan.report.pairs import compared
 from lmms_egoplan.report.runs import read_runs
-from lmms_egoplan.report.scores import Answer, ScoredTask, mean_of, read_answers
+from lmms_egoplan.report.scores import Answer, ScoredTask, mean_of
 from lmms_egoplan.report.tables import Column, number, table_of_runs
 from lmms_egoplan.stats.means import Mean
 from report.synthetic import write_run

@@ -16,7 +16,7 @@ from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_replies
 from benchmarks.egothink.synthetic import EGOTHINK_TASKS, egothink_bench
 from lmms_egoplan.benchmarks.base import BENCHMARKS
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.report.page import build_report
+from lmms_egoplan.report.build import build_report
 from report.prepared import prepare_data
 from report.synthetic import write_run
 

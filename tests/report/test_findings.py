@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.egoplan.synthetic import egoplan_replies
-from lmms_egoplan.report.comparisons import finding, ranked
 from lmms_egoplan.report.document import Difference, Headline, Reference, Section, json_of
+from lmms_egoplan.report.findings import finding, ranked
 from lmms_egoplan.report.run import without_secrets
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.summary import cards

@@ -9,8 +9,10 @@ import pytest
 from PIL import Image
 
 from lmms_egoplan.outputs import claimed_folder
-from lmms_egoplan.report import page
-from lmms_egoplan.report.page import strip_name, write_gallery, write_page
+from lmms_egoplan.report import strips
+from lmms_egoplan.report.gallery import write_gallery
+from lmms_egoplan.report.page import write_page
+from lmms_egoplan.report.strips import strip_name
 from lmms_egoplan.report.tables import Column, Row, Table
 from report.two_models import (
     HOSTILE,
@@ -206,7 +208,7 @@ def test_pictures_are_drawn_as_asked_and_reused(tmp_path, monkeypatch):
     def broken():
         raise OSError("no such video")
 
-    monkeypatch.setattr(page, "SOME", 2)
+    monkeypatch.setattr(strips, "SOME", 2)
     # The runs disagree on question 4.
     items = [plan_item(number, (True, number != 4)) for number in range(1, 6)]
     items += [
@@ -241,7 +243,7 @@ def test_pictures_are_drawn_as_asked_and_reused(tmp_path, monkeypatch):
 
 
 def test_an_interrupted_report_keeps_finished_pictures_and_starts_no_others(tmp_path, monkeypatch):
-    monkeypatch.setattr(page, "cpu_count", lambda: 1)
+    monkeypatch.setattr(strips, "cpu_count", lambda: 1)
     items = [plan_item(number, (True, True)) for number in range(1, 39)]
 
     def interrupt(step, done, _):

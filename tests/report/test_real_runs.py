@@ -14,8 +14,8 @@ from judge_server import JudgeServer, Reply
 from lmms_egoplan.cli import app
 from lmms_egoplan.paths import LM_EVAL_TASKS
 from lmms_egoplan.ranking.loglikelihood import LoglikelihoodPair
+from lmms_egoplan.report.recompute import check
 from lmms_egoplan.report.runs import read_runs
-from lmms_egoplan.report.scores import check
 from lmms_egoplan.task_files import package_versions
 from report.prepared import prepare_data
 from report.reading import only

@@ -15,9 +15,9 @@ from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_replies
 from benchmarks.egothink.synthetic import EGOTHINK_TASKS, egothink_bench
 from lmms_egoplan.benchmarks.egointent.prompts import FIELDS, RELEASE_NAMES
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.report.recompute import check, recompute
 from lmms_egoplan.report.run import scoring_of
 from lmms_egoplan.report.runs import read_runs
-from lmms_egoplan.report.scores import check, recompute
 from report.synthetic import write_run
 
 LETTERS = "ABCD"

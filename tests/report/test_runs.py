@@ -12,9 +12,9 @@ from benchmarks.egointent.synthetic import egointent_answers
 from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_replies
 from benchmarks.egothink.synthetic import EGOTHINK_TASKS, egothink_answers, egothink_bench
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.report.recompute import check
 from lmms_egoplan.report.runs import read_runs, read_scores
 from lmms_egoplan.report.samples import find_sample_files, sample_file, start_time
-from lmms_egoplan.report.scores import check
 from patience import processor_time_below
 from report.reading import HARNESSES, all_tasks, names_of, one_task, only
 from report.synthetic import write_run

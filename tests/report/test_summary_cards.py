@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmms_egoplan.report.comparisons import ranked
+from lmms_egoplan.report.axes import axis_of
 from lmms_egoplan.report.document import Difference, Group, Headline, Section
-from lmms_egoplan.report.page import axis_of, write_page
+from lmms_egoplan.report.findings import ranked
+from lmms_egoplan.report.page import write_page
 from lmms_egoplan.report.summary import cards
 
 

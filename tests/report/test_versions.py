@@ -15,10 +15,10 @@ from lmms_egoplan.benchmarks.base import BENCHMARKS
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
 from lmms_egoplan.report.actplan.report import ActPlanReport
 from lmms_egoplan.report.benchmarks import report_class
-from lmms_egoplan.report.comparisons import comparable_parts
+from lmms_egoplan.report.build import build_report
+from lmms_egoplan.report.comparable_runs import comparable_parts
 from lmms_egoplan.report.egoplan.report import EgoPlanReport
 from lmms_egoplan.report.egothink.report import EgoThinkReport
-from lmms_egoplan.report.page import build_report
 from lmms_egoplan.report.run import age, logged_version
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.task_files import package_versions, version_text
@@ -190,7 +190,7 @@ def test_versions_other_than_the_packages_are_reported(tmp_path):
 def test_only_the_changed_task_is_in_another_part(tmp_path, monkeypatch):
     """The package has version 2.0 of one task and 1.0 of two tasks."""
     package = {"egoplan_val": "2.0", "egoplan_val_blind": "1.0", "egoplan_val_generate": "1.0"}
-    monkeypatch.setattr("lmms_egoplan.report.comparisons.package_versions", lambda: package)
+    monkeypatch.setattr("lmms_egoplan.report.comparable_runs.package_versions", lambda: package)
     tasks = {"egoplan_val_16": 2.0, "egoplan_val_blind": 1.0}
     runs = runs_of(
         tmp_path,

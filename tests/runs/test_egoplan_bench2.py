@@ -12,9 +12,8 @@ from benchmarks.egoplan.bench2_questions import DOMAINS, EXAMPLES, write_questio
 from benchmarks.egoplan.derived_questions import DATA, available
 from benchmarks.egoplan.published_reference import bench2_letter
 from lmms_egoplan.benchmarks.base import BENCHMARKS
-from lmms_egoplan.benchmarks.egoplan.footage.index import Media
-from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan_bench2
-from lmms_egoplan.report.page import build_report
+from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan_bench2
+from lmms_egoplan.report.build import build_report
 from report.report_json import groups
 from runs.both_harnesses import assert_same_results, in_lm_eval, in_lmms_eval
 from runs.harness import hf_vlm, run

@@ -19,7 +19,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from lmms_egoplan.report.egothink.answers import read_graded
-from lmms_egoplan.report.runs import read_judged
+from lmms_egoplan.report.judged import read_judged
 from lmms_egoplan.task_files import package_versions
 from runs.both_harnesses import lm_tasks, lmms_tasks
 

@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 from lmms_egoplan.benchmarks.actplan.instances import ACTIVITY_TYPES, INSTANCES, SETTINGS
 from lmms_egoplan.benchmarks.actplan.metrics import LENGTH_BINS, length_bin
 from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
-from lmms_egoplan.report.scores import Answer, Key, ScoredTask, in_percent, logged, mean_of
+from lmms_egoplan.report.answers import logged
+from lmms_egoplan.report.scores import Answer, Key, ScoredTask, in_percent, mean_of
 from lmms_egoplan.report.tables import Value
 from lmms_egoplan.stats.means import Mean
 from lmms_egoplan.text import counted

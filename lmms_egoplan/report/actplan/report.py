@@ -36,11 +36,12 @@ from lmms_egoplan.report.actplan.tables import (
     people_by_length_table,
     scores_table,
 )
+from lmms_egoplan.report.answers import read_tasks
 from lmms_egoplan.report.benchmark import BenchmarkReport, Spec, read_prepared
 from lmms_egoplan.report.conditions import condition_figure, condition_table
 from lmms_egoplan.report.document import Figure, Images, Section, ShownAnswer
 from lmms_egoplan.report.run import Run
-from lmms_egoplan.report.scores import Answer, Key, read_tasks
+from lmms_egoplan.report.scores import Answer, Key
 from lmms_egoplan.report.tables import Table, name_of, number, scored, share
 
 # Scores in the compact table; without a remark, against gold plan 1.

@@ -16,17 +16,11 @@ from lmms_egoplan.benchmarks.egointent.prepare import PAPER
 from lmms_egoplan.benchmarks.egointent.prompts import FIELDS, RELEASE_NAMES
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, GOALSTEP_STEPS
 from lmms_egoplan.jsonl import member, parse_record, read_lines
-from lmms_egoplan.report.benchmark import Judged
+from lmms_egoplan.report.answers import judged_record, logged, read_tasks
 from lmms_egoplan.report.egointent.answer_files import KINDS, TASK, read_stored, rows_of
 from lmms_egoplan.report.run import Run
-from lmms_egoplan.report.scores import (
-    Answer,
-    ScoredTask,
-    in_percent,
-    judged_record,
-    logged,
-    read_tasks,
-)
+from lmms_egoplan.report.samples import JudgedSample
+from lmms_egoplan.report.scores import Answer, ScoredTask, in_percent
 from lmms_egoplan.report.tables import Value
 from lmms_egoplan.stats.intervals import score_interval_of_sums
 from lmms_egoplan.stats.means import Mean
@@ -192,7 +186,7 @@ class EgoIntentTask(ScoredTask):
         return {"questions": self.count("num_steps"), **texts, **percent}
 
 
-def judged_samples(path: Path) -> Iterator[Judged]:
+def judged_samples(path: Path) -> Iterator[JudgedSample]:
     """Yield the judged steps of a file; see `report.judged.judged_samples`."""
     stored = read_stored([path])
     for step, row, (_, line) in zip(stored, rows_of(stored), read_lines(path), strict=True):
@@ -200,7 +194,7 @@ def judged_samples(path: Path) -> Iterator[Judged]:
         _, score = KINDS[step.kind]
         graded = judged_record(GradedStep, step.where, record)
         config = {"metadata": {"judge_prompt": record.get("judge_prompt")}}
-        yield step.kind, config, score(row, [graded.to_text()])
+        yield JudgedSample(step.kind, config, score(row, [graded.to_text()]))
 
 
 def read_graded(runs: Iterable[Run]) -> Iterator[EgoIntentTask]:

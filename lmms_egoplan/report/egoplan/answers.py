@@ -16,8 +16,9 @@ from lmms_egoplan.benchmarks.egoplan.records import READY_CLIPS
 from lmms_egoplan.benchmarks.egoplan.visuals import shown_frames
 from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.ranking.audits import METRICS, ranking_flaw
+from lmms_egoplan.report.answers import read_tasks
 from lmms_egoplan.report.run import Run, TaskRun
-from lmms_egoplan.report.scores import Answer, Key, ScoredTask, in_percent, mean_of, read_tasks
+from lmms_egoplan.report.scores import Answer, Key, ScoredTask, in_percent, mean_of
 from lmms_egoplan.report.tables import Value
 from lmms_egoplan.stats.means import Mean
 from lmms_egoplan.storage import PreparedData

@@ -20,18 +20,11 @@ from lmms_egoplan.benchmarks.egothink.metrics import score_answer
 from lmms_egoplan.coverage import BY_COUNTS, OFFICIAL, is_official
 from lmms_egoplan.jsonl import member, parse_record, read_lines
 from lmms_egoplan.judging.judgement import DEFAULT_PROTOCOL
-from lmms_egoplan.report.benchmark import Judged
+from lmms_egoplan.report.answers import judged_record, logged, read_answers
 from lmms_egoplan.report.egothink.answer_files import prepared_rows, read_stored
 from lmms_egoplan.report.run import Run, TaskRun
-from lmms_egoplan.report.scores import (
-    Answer,
-    Key,
-    ScoredTask,
-    in_percent,
-    judged_record,
-    logged,
-    read_answers,
-)
+from lmms_egoplan.report.samples import JudgedSample
+from lmms_egoplan.report.scores import Answer, Key, ScoredTask, in_percent
 from lmms_egoplan.report.tables import Value
 from lmms_egoplan.stats.intervals import stratified_score_interval
 from lmms_egoplan.stats.means import Mean
@@ -257,7 +250,7 @@ class EgoThinkTask(ScoredTask):
         return round((task_run and task_run.number("split_size")) or dimension.instances)
 
 
-def judged_samples(path: Path) -> Iterator[Judged]:
+def judged_samples(path: Path) -> Iterator[JudgedSample]:
     """Implement `report.judged.judged_samples`.
 
     An answer that lacks a rating in any repeat counts as unrated.
@@ -270,7 +263,7 @@ def judged_samples(path: Path) -> Iterator[Judged]:
         judged = judged_record(JudgedAnswer, answer.where, record)
         task = BY_NAME[dimension_of(answer.id)].task
         sample = score_answer(row, [judged.to_text()]) | {"target": row["answer"]}
-        yield task, {}, sample
+        yield JudgedSample(task, {}, sample)
 
 
 def read_graded(run: Run) -> Iterator[EgoThinkTask]:

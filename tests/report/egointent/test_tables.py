@@ -8,8 +8,8 @@ import pytest
 from benchmarks.egointent.synthetic import egointent_answers
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.report.egointent.report import EgoIntentReport
+from lmms_egoplan.report.recompute import check
 from lmms_egoplan.report.runs import read_runs
-from lmms_egoplan.report.scores import check
 from report.answers import Answers
 from report.egointent.synthetic_runs import COUNT, NAMES, SCORES, records, score
 from report.joined import joined, rows, run_rows

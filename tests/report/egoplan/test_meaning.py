@@ -13,10 +13,10 @@ from benchmarks.egoplan import planted, slow_baselines
 from lmms_egoplan.benchmarks.base import BENCHMARKS
 from lmms_egoplan.benchmarks.conditions import SHORTCUTS
 from lmms_egoplan.encoder import ENCODER_VARIABLE
+from lmms_egoplan.report.build import build_report
 from lmms_egoplan.report.document import json_of
 from lmms_egoplan.report.egoplan.answers import EGOPLAN, read_choice
 from lmms_egoplan.report.egoplan.report import EgoPlanReport
-from lmms_egoplan.report.page import build_report
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.stats.intervals import bootstrap_interval, score_interval
 from report.egoplan.synthetic_runs import percent

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from lmms_egoplan.report.comparisons import compared
+from lmms_egoplan.report.pairs import compared
 from lmms_egoplan.report.run import Run, TaskRun
 from lmms_egoplan.report.scores import Answer, ScoredTask
 from lmms_egoplan.stats.intervals import compare, holm
