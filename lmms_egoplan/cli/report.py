@@ -23,6 +23,7 @@ from lmms_egoplan.report.document import Section
 from lmms_egoplan.report.recompute import check
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.runs import read_run, read_scores, with_samples
+from lmms_egoplan.report.sections import panel_tables
 from lmms_egoplan.report.strips import SOME, Pictures
 from lmms_egoplan.report.summary import (
     Reports,
@@ -225,7 +226,7 @@ def _print_summaries(reports: Reports) -> None:
     print_summary(sections_of(reports), Console())
     wide = Console(width=max(Console().width, 150))
     for _, part_report in reports:
-        for table in part_report.panel_tables():
+        for table in panel_tables(part_report):
             print_table(table, wide)
 
 

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from lmms_egoplan.benchmarks.base import Benchmark
-from lmms_egoplan.report.benchmark import NO_INPUTS, BenchmarkReport, Inputs
+from lmms_egoplan.report.benchmark import BenchmarkReport
 from lmms_egoplan.report.comparable_runs import ComparableRuns, comparable_parts
 from lmms_egoplan.report.run import Run
+from lmms_egoplan.report.spec import NO_INPUTS, Inputs
 
 
 def report_class(benchmark: str) -> type[BenchmarkReport[Any]]:

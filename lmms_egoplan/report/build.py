@@ -6,15 +6,17 @@ from pathlib import Path
 
 from lmms_egoplan.benchmarks.base import Benchmark
 from lmms_egoplan.files import write_whole
-from lmms_egoplan.report.benchmark import Inputs
 from lmms_egoplan.report.benchmarks import read_reports, report_class
 from lmms_egoplan.report.document import Item, Section, json_of, write_files
+from lmms_egoplan.report.gallery_items import gallery_items
 from lmms_egoplan.report.judged import has_repeats, holds_lines
 from lmms_egoplan.report.page import write_page
 from lmms_egoplan.report.recompute import check
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.runs import Runs, read_runs
 from lmms_egoplan.report.samples import labelled_folders
+from lmms_egoplan.report.sections import build_section
+from lmms_egoplan.report.spec import Inputs
 from lmms_egoplan.report.strips import Pictures
 from lmms_egoplan.report.summary import summary_table
 
@@ -117,14 +119,14 @@ def _benchmark_sections(
     skipped: list[str] = []
     reports = list(read_reports(runs, [benchmark], inputs))
     for part, report in reports:
-        section = report.section()
+        section = build_section(report)
         if section is not None:
             sections.append(part.section(section))
-            items += part.items(report.items())
+            items += part.items(gallery_items(report))
     report_of = report_class(benchmark.name)
     label_folders = [path for path, name in inputs.labelled.items() if name == benchmark.name]
     if label_folders and not sections:
-        section = report_of((), inputs).section()
+        section = build_section(report_of((), inputs))
         if section is not None:
             sections.append(section)
         else:

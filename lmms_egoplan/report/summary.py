@@ -19,10 +19,12 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report import tables
 from lmms_egoplan.report.benchmark import BenchmarkReport
 from lmms_egoplan.report.benchmarks import read_reports
+from lmms_egoplan.report.compact import compact_table
 from lmms_egoplan.report.comparable_runs import ComparableRuns
 from lmms_egoplan.report.document import DEMO_NOTE, Headline, Section
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.scores import in_percent
+from lmms_egoplan.report.sections import scores_section
 from lmms_egoplan.report.tables import Column, Table, clean, show
 
 KEY = "summary"
@@ -388,7 +390,7 @@ def print_scores(
 
 def sections_of(reports: Reports) -> list[Section]:
     """Return the reports' sections with only their scores."""
-    return [part.section(report.scores_section()) for part, report in reports if report.tasks]
+    return [part.section(scores_section(report)) for part, report in reports if report.tasks]
 
 
 def print_summary(sections: Sequence[Section], console: Console) -> None:
@@ -431,7 +433,7 @@ def _compact_tables(
     if not report.tasks:
         return ()
     try:
-        table = report.compact_table(with_main=with_main)
+        table = compact_table(report, with_main=with_main)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         folders = ", ".join(sorted({str(run.folder) for run in part.runs}))
         raise LmmsEgoplanError(

@@ -13,10 +13,11 @@ from benchmarks.egointent.synthetic import egointent_answers, egointent_docs
 from benchmarks.egoplan.synthetic import egoplan_answers
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.report.benchmark import Inputs
 from lmms_egoplan.report.egoplan.report import EgoPlanReport
 from lmms_egoplan.report.overlap import DEGREES, JSON
 from lmms_egoplan.report.runs import read_runs
+from lmms_egoplan.report.slices import slices_of
+from lmms_egoplan.report.spec import Inputs
 from report.egoplan.synthetic_runs import DOCS, scores
 from report.prepared import prepare_data
 from report.synthetic import write_run
@@ -108,7 +109,7 @@ def test_the_command_names_questions_without_answers(folder, tmp_path):
 def groups_of(runs, audit):
     """Return the groups of EgoPlan's questions by overlap, as the report has them."""
     report = EgoPlanReport(read_runs([runs]).runs, Inputs(labelled={audit: "egoplan"}))
-    (part,) = (part for part in report.slices() if part.attribute == f"overlap with {audit}")
+    (part,) = (part for part in slices_of(report) if part.attribute == f"overlap with {audit}")
     return part.groups
 
 
@@ -186,7 +187,7 @@ def write_egointent(folder):
     invoke("audit", "egointent", "--training", folder / "steps.json", "--out", folder / "steps")
 
 
-def slices_of(folder, name, audit):
+def overlap_slices(folder, name, audit):
     """Return a section's groups of questions by overlap with an audit's training data, from
     ``report.json``.
     """
@@ -201,14 +202,14 @@ def test_audits_of_two_benchmarks_reach_the_report(folder, rows, tmp_path):
     audits = (folder / "audit", folder / "steps")
     runs = (folder / "runs", folder / "steps-run")
     invoke("report", *runs, *audits, "--out", tmp_path / "report", "--pictures", "none")
-    (part,) = slices_of(tmp_path, "egoplan", folder / "audit")
+    (part,) = overlap_slices(tmp_path, "egoplan", folder / "audit")
     groups = part["groups"]
     check_scores(
         [(group["name"], group["run"], group["value"], group["questions"]) for group in groups],
         rows,
     )
     assert all((group["low"] is None) == bool(group["no_interval"]) for group in groups)
-    (part,) = slices_of(tmp_path, "egointent", folder / "steps")
+    (part,) = overlap_slices(tmp_path, "egointent", folder / "steps")
     assert sum(group["questions"] for group in part["groups"]) == 60
     assert "clean" in {group["name"] for group in part["groups"]}
     # in the gallery
@@ -264,5 +265,5 @@ def test_two_audits_have_their_own_attributes(folder, tmp_path):
         read_runs([folder / "runs" / "a"]).runs, Inputs(labelled=dict.fromkeys(audits, "egoplan"))
     )
     assert {f"overlap with {audit}" for audit in audits} <= {
-        part.attribute for part in report.slices()
+        part.attribute for part in slices_of(report)
     }

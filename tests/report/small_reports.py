@@ -7,11 +7,13 @@ from typing import NamedTuple
 import pytest
 
 from lmms_egoplan.benchmarks.base import BENCHMARKS
-from lmms_egoplan.report.benchmark import BenchmarkReport, Inputs
+from lmms_egoplan.report.benchmark import BenchmarkReport
 from lmms_egoplan.report.benchmarks import report_class
 from lmms_egoplan.report.document import Section
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.runs import read_runs
+from lmms_egoplan.report.sections import build_section
+from lmms_egoplan.report.spec import Inputs
 from report.counting import Counting
 from report.prepared import prepare_data
 from report.synthetic import write_run
@@ -60,4 +62,6 @@ def write_small_report(name: str, folder: Path) -> SmallReport:
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder / "data"))
         prepare_data(folder / "data", **{name: case.COUNT})
         unreported = SmallReport(folder, case.COUNTING, runs, report_class(benchmark.name), Section)
-        return unreported._replace(section=unreported.report(runs, unreported.inputs).section())
+        return unreported._replace(
+            section=build_section(unreported.report(runs, unreported.inputs))
+        )

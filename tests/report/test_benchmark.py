@@ -9,12 +9,16 @@ from benchmarks.egointent.synthetic import egointent_answers
 from benchmarks.egoplan.synthetic import egoplan_replies
 from lmms_egoplan.judging.judgement import DEMO
 from lmms_egoplan.report.answers import read_answers
-from lmms_egoplan.report.benchmark import BenchmarkReport, Spec
+from lmms_egoplan.report.benchmark import BenchmarkReport
+from lmms_egoplan.report.compact import compact_table
 from lmms_egoplan.report.document import ShownAnswer
 from lmms_egoplan.report.egointent.report import EgoIntentReport
+from lmms_egoplan.report.gallery_items import gallery_items
 from lmms_egoplan.report.pairs import compared
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.scores import Answer, ScoredTask, mean_of
+from lmms_egoplan.report.sections import build_section
+from lmms_egoplan.report.spec import Spec
 from lmms_egoplan.report.tables import Column, number, table_of_runs
 from lmms_egoplan.stats.means import Mean
 from report.synthetic import write_run
@@ -102,7 +106,7 @@ def test_a_benchmark_report_has_section_gallery_and_compact_table(tmp_path):
         )
     runs = read_runs([tmp_path]).runs
     report = LettersReport(runs)
-    section = report.section()
+    section = build_section(report)
     assert [table.key for table in section.tables] == ["letters", "letters_pairs"]
     accuracies = {run.name: run.tasks["egoplan_val_generate"].metrics["acc"] for run in runs}
     assert {headline.run: headline.value for headline in section.headlines} == accuracies
@@ -110,11 +114,11 @@ def test_a_benchmark_report_has_section_gallery_and_compact_table(tmp_path):
         headline.interval[0] <= headline.value <= headline.interval[1]
         for headline in section.headlines
     )
-    assert [item.key for item in report.items()] == [
+    assert [item.key for item in gallery_items(report)] == [
         f"letters/{number}" for number in range(1, COUNT + 1)
     ]
-    assert {*report.items()[0].answers} == {*accuracies}
-    assert report.compact_table().rows[1].values == (
+    assert {*gallery_items(report)[0].answers} == {*accuracies}
+    assert compact_table(report).rows[1].values == (
         "  acc",
         *(f"{value:.2f}" for value in accuracies.values()),
     )
@@ -132,7 +136,7 @@ def test_scores_that_are_no_numbers_are_left_out():
 
 def test_runs_without_the_benchmarks_tasks_have_no_part():
     report = LettersReport([])
-    assert (report.tasks, report.section(), report.items()) == ([], None, [])
+    assert (report.tasks, build_section(report), gallery_items(report)) == ([], None, [])
 
 
 @pytest.mark.parametrize("judge", [DEMO, "org/judge"])
@@ -141,7 +145,7 @@ def test_flaws_of_shortcut_conditions_are_named(tmp_path, judge, has_unaltered):
     answers = {"egointent_reversed": egointent_answers(12, 40, seed=2, judge=judge, unjudged=0.5)}
     unaltered = {"egointent": egointent_answers(12, 50, seed=1)} if has_unaltered else {}
     write_run(tmp_path, "lmms-eval", "org/Model", unaltered | answers)
-    section = EgoIntentReport(read_runs([tmp_path]).runs).section()
+    section = build_section(EgoIntentReport(read_runs([tmp_path]).runs))
     assert [
         remark
         for remark in section.remarks

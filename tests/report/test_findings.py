@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.egoplan.synthetic import egoplan_replies
+from lmms_egoplan.report.changes import changes_of
 from lmms_egoplan.report.document import Difference, Headline, Reference, Section, json_of
 from lmms_egoplan.report.findings import finding, ranked
 from lmms_egoplan.report.run import without_secrets
 from lmms_egoplan.report.runs import read_runs
+from lmms_egoplan.report.sections import build_section
 from lmms_egoplan.report.summary import cards
 from lmms_egoplan.stats.intervals import bootstrap_interval, score_interval
 from report.synthetic import write_run
@@ -175,7 +177,7 @@ def scores(run):
 
 def test_slices_are_means_and_intervals_of_their_questions(report):
     sliced, runs = report
-    (part,) = sliced.section().slices
+    (part,) = build_section(sliced).slices
     assert (part.attribute, part.names) == ("half", ["first", "second"])
     assert len(part.groups) == 6
     run_scores = {run.name: scores(run) for run in runs}
@@ -211,7 +213,7 @@ def test_differences_count_what_was_won_and_lost(report):
 def test_the_json_file_has_the_numbers_and_no_secret(report):
     sliced, runs = report
     run = replace(runs[0], provenance={"arguments": without_secrets("pretrained=m,api_key=sk-abc")})
-    content = json.loads(json_of([sliced.section()], [run], ["</script>"], 5))
+    content = json.loads(json_of([build_section(sliced)], [run], ["</script>"], 5))
     (benchmark,) = content["benchmarks"]
     assert (content["schema"], content["skipped"], content["questions"]) == (1, ["</script>"], 5)
     for score, own_run in zip(benchmark["scores"], runs, strict=True):
@@ -237,7 +239,7 @@ def test_two_checkpoints_of_one_model_are_compared(report):
         for run, time, model in zip(runs, times, models, strict=True)
     ]
     sliced = Sliced(changed)
-    (change,) = sliced.changes()
+    (change,) = changes_of(sliced)
     assert (change.difference.first, change.difference.second) == (runs[0].name, runs[1].name)
     assert change.changed == ("model: out/Model/checkpoint-100 → out/Model/checkpoint-200",)
     later, earlier = scores(runs[0]), scores(runs[1])

@@ -12,7 +12,9 @@ from lmms_egoplan.report.actplan.report import ActPlanReport
 from lmms_egoplan.report.egointent.report import EgoIntentReport
 from lmms_egoplan.report.egoplan.report import EgoPlanReport
 from lmms_egoplan.report.egothink.report import EgoThinkReport
+from lmms_egoplan.report.gallery_items import gallery_items
 from lmms_egoplan.report.runs import read_runs
+from lmms_egoplan.report.sections import build_section
 from report.answers import Answers
 from report.joined import run_rows
 from report.reading import all_tasks, only
@@ -20,21 +22,21 @@ from report.report_json import benchmark_of
 from report.synthetic import write_run
 
 
-def test_without_prepared_data_questions_come_from_lm_evals_logs(any_small, monkeypatch, tmp_path):
-    items = any_small.report(any_small.runs).items()
+def test_without_prepared_data_questions_come_from_lm_evals_logs(small, monkeypatch, tmp_path):
+    items = gallery_items(small.report(small.runs))
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
-    logged = any_small.report(any_small.runs).items()
+    logged = gallery_items(small.report(small.runs))
     assert [(item.key, item.question) for item in logged] == [
         (item.key, item.question) for item in items
     ]
     assert {item.images for item in logged} == {None}
-    bare = any_small.report([run for run in any_small.runs if run.harness == "lmms-eval"])
-    assert [item.key for item in bare.items()] == [item.key for item in items]
-    assert {item.images for item in bare.items()} == {None}
-    assert not {item.question for item in bare.items()} & {item.question for item in items}
+    bare = small.report([run for run in small.runs if run.harness == "lmms-eval"])
+    assert [item.key for item in gallery_items(bare)] == [item.key for item in items]
+    assert {item.images for item in gallery_items(bare)} == {None}
+    assert not {item.question for item in gallery_items(bare)} & {item.question for item in items}
     assert any(
         str(tmp_path) in remark and f"data prepare {bare.SPEC.name}" in remark
-        for remark in bare.section().remarks
+        for remark in build_section(bare).remarks
     )
 
 
@@ -49,11 +51,13 @@ def test_equal_ids_with_other_gold_answers_are_other_questions(any_small, tmp_pa
     write_run(tmp_path / "one", "lmms-eval", "org/One", tasks)
     write_run(tmp_path / "other", "lmms-eval", "org/Other", other_tasks)
     runs = read_runs([tmp_path]).runs
-    report = any_small.report(runs)
-    section = report.section()
+    report = small.report(runs)
+    section = build_section(report)
     assert f"{report.SPEC.name}_comparisons" not in {table.key for table in section.tables}
-    items = {item.key: item for item in report.items()}
-    alone = [{item.key: item.identity for item in any_small.report([run]).items()} for run in runs]
+    items = {item.key: item for item in gallery_items(report)}
+    alone = [
+        {item.key: item.identity for item in gallery_items(small.report([run]))} for run in runs
+    ]
     keys = [*alone[0]]
     assert items.keys() == {*keys, *(f"{key} (2)" for key in keys)}
     for key in keys:
@@ -67,9 +71,9 @@ def test_equal_ids_with_other_gold_answers_are_other_questions(any_small, tmp_pa
     assert any(str(missing) in remark and "prepared data" in remark for remark in section.remarks)
 
 
-def test_questions_have_the_video_and_each_answer_has_its_task(any_small):
-    tasks = {(name, task.version) for run in any_small.runs for name, task in run.tasks.items()}
-    items = any_small.report(any_small.runs).items()
+def test_questions_have_the_video_and_each_answer_has_its_task(small):
+    tasks = {(name, task.version) for run in small.runs for name, task in run.tasks.items()}
+    items = gallery_items(small.report(small.runs))
     assert {answer.task for item in items for answer in item.answers.values()} <= tasks
     has_videos = any_small.report.SPEC.clusters == "videos"
     assert [item.video is not None for item in items] == [has_videos] * len(items)
@@ -78,9 +82,9 @@ def test_questions_have_the_video_and_each_answer_has_its_task(any_small):
 
 def test_runs_of_another_benchmark_have_no_section(any_small, tmp_path):
     tasks = [{"actplan": actplan_answers(4, 0.5)}, {"egointent": egointent_answers(4, 50)}]
-    write_run(tmp_path, "lmms-eval", "org/Model-7B", tasks[any_small.report.SPEC.name == "actplan"])
-    report = any_small.report(read_runs([tmp_path]).runs)
-    assert (report.section(), report.items()) == (None, [])
+    write_run(tmp_path, "lmms-eval", "org/Model-7B", tasks[small.report.SPEC.name == "actplan"])
+    report = small.report(read_runs([tmp_path]).runs)
+    assert (build_section(report), gallery_items(report)) == (None, [])
 
 
 def rounded(value):
@@ -92,8 +96,8 @@ def test_a_run_without_samples_has_only_its_scores(any_small, tmp_path):
     _, harness, model, tasks, _ = min(any_small.counting.runs(), key=lambda run: len(run[3]))
     write_run(tmp_path, harness, model, tasks, log_samples=False)
     runs = read_runs([tmp_path]).runs
-    report = any_small.report(runs, any_small.inputs)
-    section = report.section()
+    report = small.report(runs, small.inputs)
+    section = build_section(report)
     scores = {
         (score["run"], score["task"]): score
         for score in benchmark_of(any_small.section, any_small.runs)["scores"]
@@ -113,7 +117,7 @@ def test_a_run_without_samples_has_only_its_scores(any_small, tmp_path):
         values = {key: value for key, value in row.items() if key not in ("low", "high")}
         assert values == {key: rounded(complete_rows[row["model"]][key]) for key in values}
         assert (row["low"], row["high"]) == (None, None)
-    assert report.items() == []
+    assert gallery_items(report) == []
     assert f"{report.SPEC.name}_comparisons" not in {table.key for table in section.tables}
     assert any(re.search("(no|without) samples", remark) for remark in section.remarks)
 
@@ -124,9 +128,9 @@ def test_a_sample_of_another_form_is_an_error_that_names_run_and_task(any_small)
     first, *further = task.samples
     broken = replace(task, samples=(first | {any_small.counting.RECORD: {"id": "1"}}, *further))
     with pytest.raises(LmmsEgoplanError, match=f"{re.escape(run.name)}, samples of {task.task}"):
-        any_small.report(
-            [replace(run, tasks=run.tasks | {task.task: broken})], any_small.inputs
-        ).section()
+        build_section(
+            small.report([replace(run, tasks=run.tasks | {task.task: broken})], small.inputs)
+        )
 
 
 @pytest.fixture(scope="module")
@@ -164,4 +168,4 @@ def test_a_duplicate_question_is_an_error_that_names_it(run, benchmark, task, qu
     with pytest.raises(LmmsEgoplanError) as error:
         benchmark([replace(run, tasks=run.tasks | {task: broken})])
     assert f"run Model-7B, samples of {task}: duplicate {question(second)}" in str(error.value)
-    assert benchmark([run]).section() is not None
+    assert build_section(benchmark([run])) is not None

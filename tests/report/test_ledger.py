@@ -28,6 +28,7 @@ from lmms_egoplan.report import ledger
 from lmms_egoplan.report.benchmarks import report_class
 from lmms_egoplan.report.ledger import LEDGER, checkpoint_names, read_ledger
 from lmms_egoplan.report.runs import read_runs
+from lmms_egoplan.report.sections import build_section, remarks_of
 from lmms_egoplan.task_files import package_versions
 from report.synthetic import write_run
 from shared_data import DATA
@@ -521,7 +522,7 @@ def tables_of(folder, benchmark, model, tasks, edit=lambda content: None, harnes
 
 def ledger_tables(folder, benchmark):
     (report,) = [report_class(x.name) for x in BENCHMARKS if x.name == benchmark]
-    tables = report(read_runs([folder]).runs).section().tables
+    tables = build_section(report(read_runs([folder]).runs)).tables
     return [table for table in tables if table.key.startswith(f"{benchmark}_ledger")]
 
 
@@ -665,7 +666,7 @@ def test_a_preset_of_the_ledgers_pipeline_has_its_prompt_and_parser(tmp_path):
         "; ".join(f"{name}: {text}" for name, text in fields.items()) in row["same"] for row in rows
     )
     (report,) = [report_class(x.name) for x in BENCHMARKS if x.name == "egoplan"]
-    remarks = [*report(read_runs([tmp_path]).runs).remarks()]
+    remarks = [*remarks_of(report(read_runs([tmp_path]).runs))]
     assert sum("media, thinking" in remark for remark in remarks) == 1
 
 

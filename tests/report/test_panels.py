@@ -25,6 +25,7 @@ from lmms_egoplan.report.egointent.report import EgoIntentReport
 from lmms_egoplan.report.egothink.answer_files import write_judged
 from lmms_egoplan.report.egothink.report import EgoThinkReport
 from lmms_egoplan.report.runs import read_runs
+from lmms_egoplan.report.sections import panel_tables
 from report.answers import Answers
 from report.synthetic import write_run
 
@@ -114,7 +115,7 @@ def tables(written):
     """Return the tables of panels by benchmark."""
     runs = read_runs([written]).runs
     return {
-        report.SPEC.name: [*report(runs).panel_tables()]
+        report.SPEC.name: [*panel_tables(report(runs))]
         for report in (EgoThinkReport, EgoIntentReport)
     }
 
@@ -207,7 +208,7 @@ def test_panels_of_egointent_equal_a_slow_version(tables):
 
 
 def panel_keys(*folders, report=EgoThinkReport):
-    return [table.key for table in report(read_runs([*folders]).runs).panel_tables()]
+    return [table.key for table in panel_tables(report(read_runs([*folders]).runs))]
 
 
 @pytest.mark.parametrize(
@@ -254,9 +255,9 @@ def test_files_under_different_protocols_are_in_different_panels(tmp_path, monke
             [[replace(x, protocol=protocol) for x in answers]],
         )
     write_judged(tmp_path / "half.jsonl", [answers[::2]])
-    (panel,) = EgoThinkReport(
-        read_runs(sorted(tmp_path.glob("*.jsonl")), benchmarks=BENCHMARKS).runs
-    ).panel_tables()
+    (panel,) = panel_tables(
+        EgoThinkReport(read_runs(sorted(tmp_path.glob("*.jsonl")), benchmarks=BENCHMARKS).runs)
+    )
     panels = {row["judges"]: (row["answers"], row["left_out"]) for row in rows([panel], "panel")}
     assert panels == {"x; y": (96, 0), "y; z": (95, 1)}
     (note,) = (note for note in panel.notes if note.startswith("In no panel"))
@@ -271,7 +272,7 @@ def test_some_dimensions_have_no_average(tmp_path):
             if "existence" in x or "attribute" in x
         }
         write_run(tmp_path / judge, "lmms-eval", MODELS[0], tasks)
-    (row,) = rows(EgoThinkReport(read_runs([tmp_path]).runs).panel_tables(), "panel")
+    (row,) = rows(panel_tables(EgoThinkReport(read_runs([tmp_path]).runs)), "panel")
     assert (row["answers"], row["mean"], row["majority"], row["low"]) == (16, None, None, None)
     assert row["spread"] > 0
 

@@ -9,6 +9,7 @@ from benchmarks.egothink.synthetic import egothink_bench
 from lmms_egoplan.benchmarks.base import BENCHMARKS
 from lmms_egoplan.report.benchmarks import report_class
 from lmms_egoplan.report.runs import read_runs
+from lmms_egoplan.report.sections import remarks_of, scores_section
 from lmms_egoplan.report.summary import short_table
 from lmms_egoplan.report.two_runs import compare_tasks
 from report.synthetic import write_run
@@ -38,9 +39,9 @@ def test_every_kind_of_table_has_the_mark(runs, benchmark):
         name: bool(mark) for name, mark in MARKS.items()
     }
     assert {line.run for line in report.headlines if MARK in line.apart} == {"Lost-1B", "Lost-2B"}
-    assert str(short_table([report.scores_section()])).count(MARK) >= 3
-    (has_none,) = [text for text in report.remarks() if "Base-1B" in text and MARK in text]
-    (has_one,) = [text for text in report.remarks() if "Lost-2B" in text and MARK in text]
+    assert str(short_table([scores_section(report)])).count(MARK) >= 3
+    (has_none,) = [text for text in remarks_of(report) if "Base-1B" in text and MARK in text]
+    (has_one,) = [text for text in remarks_of(report) if "Lost-2B" in text and MARK in text]
     assert has_none.partition(":")[2] != has_one.partition(":")[2]
 
 

@@ -10,7 +10,9 @@ from benchmarks.egoplan.synthetic import egoplan_replies
 from benchmarks.egothink.synthetic import egothink_bench
 from lmms_egoplan.benchmarks.base import BENCHMARKS
 from lmms_egoplan.report.benchmarks import report_class
+from lmms_egoplan.report.compact import compact_table
 from lmms_egoplan.report.runs import read_runs
+from lmms_egoplan.report.sections import remarks_of, scores_section
 from lmms_egoplan.report.summary import summary_table
 from report.synthetic import write_run
 
@@ -54,9 +56,9 @@ def test_a_share_of_fewer_answers_names_their_number(tmp_path, benchmark):
         )
         assert {line.truncated_of for line in report.headlines} >= {known}
         texts = {
-            "remark": " ".join(report.remarks()),
-            "terminal": str(report.compact_table()),
-            "summary": " ".join(summary_table([report.scores_section()]).notes),
+            "remark": " ".join(remarks_of(report)),
+            "terminal": str(compact_table(report)),
+            "summary": " ".join(summary_table([scores_section(report)]).notes),
         }
         expected = {
             "remark": f"{known} of {ASKED[benchmark]} answers, whose length is known",

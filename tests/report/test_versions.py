@@ -19,8 +19,10 @@ from lmms_egoplan.report.build import build_report
 from lmms_egoplan.report.comparable_runs import comparable_parts
 from lmms_egoplan.report.egoplan.report import EgoPlanReport
 from lmms_egoplan.report.egothink.report import EgoThinkReport
+from lmms_egoplan.report.gallery_items import gallery_items
 from lmms_egoplan.report.run import age, logged_version
 from lmms_egoplan.report.runs import read_runs
+from lmms_egoplan.report.sections import build_section
 from lmms_egoplan.task_files import package_versions, version_text
 from report.prepared import prepare_data
 from report.synthetic import write_run
@@ -74,8 +76,8 @@ def sections(tmp_path_factory):
             reports = [report_class(benchmark.name)(part.runs) for part in parts]
             assert [part.label for part in parts] == ["version 8.0", "version 7.0"]
             for part, report in zip(parts, reports, strict=True):
-                sections.append(part.section(report.section()))
-                items += part.items(report.items())
+                sections.append(part.section(build_section(report)))
+                items += part.items(gallery_items(report))
     return sections, items
 
 
@@ -172,7 +174,7 @@ def test_runs_of_one_version_are_one_part_without_remarks(tmp_path):
     runs = runs_of(tmp_path, ("a", package), ("b", {"egoplan_val": str(package["egoplan_val"])}))
     (part,) = comparable_parts("egoplan", runs)
     assert part.runs == runs
-    section = EgoPlanReport(runs).section()
+    section = build_section(EgoPlanReport(runs))
     assert part.section(section) == section
     assert comparable_parts("actplan", runs) == []
 
@@ -180,7 +182,7 @@ def test_runs_of_one_version_are_one_part_without_remarks(tmp_path):
 def test_versions_other_than_the_packages_are_reported(tmp_path):
     runs = runs_of(tmp_path, ("a", {"egoplan_val": 0.5}))
     (part,) = comparable_parts("egoplan", runs)
-    section = part.section(EgoPlanReport(runs).section())
+    section = part.section(build_section(EgoPlanReport(runs)))
     assert section.key == "egoplan"
     assert section.remarks[0].startswith(
         "This package has a different version of egoplan_val than these runs"
@@ -208,7 +210,7 @@ def test_only_the_changed_task_is_in_another_part(tmp_path, monkeypatch):
         {("a", "egoplan_val")},
     ]
     assert [part.divided for part in parts] == [("a",), ("a",)]
-    first = parts[0].section(EgoPlanReport(parts[0].runs).section())
+    first = parts[0].section(build_section(EgoPlanReport(parts[0].runs)))
     assert first.title == "EgoPlan"
     assert first.remarks[0].startswith(
         "Runs of one version of a task are not compared with runs of another: "
@@ -228,7 +230,7 @@ def test_unknown_versions_are_separate_and_reported(tmp_path):
     runs = runs_of(tmp_path, ("a", {"egoplan_val": None}), ("b", {"egoplan_val": 1.0}))
     of_version_1, unknown = comparable_parts("egoplan", runs)
     assert kinds([of_version_1, unknown]) == [{("b", "egoplan_val")}, {("a", "egoplan_val")}]
-    section = unknown.section(EgoPlanReport(unknown.runs).section())
+    section = unknown.section(build_section(EgoPlanReport(unknown.runs)))
     assert section.title == "EgoPlan, version unknown"
     assert any("version of egoplan_val" in remark for remark in section.remarks)
 
@@ -241,7 +243,7 @@ def test_averages_never_mix_dimensions_of_two_versions(tmp_path):
     new, old = comparable_parts("egothink", read_runs([tmp_path]).runs)
     assert (len(new.versions), len(old.versions)) == (2, 10)
     for part in (new, old):
-        section = part.section(EgoThinkReport(part.runs).section())
+        section = part.section(build_section(EgoThinkReport(part.runs)))
         headline, *_ = section.headlines
         assert headline.value is None
         assert any(
@@ -261,7 +263,7 @@ def test_two_results_files_of_one_folder_are_two_runs(tmp_path):
         ["2026-03-01 04:00:00 UTC"],
         ["2026-01-01 04:00:00 UTC"],
     ]
-    assert [len(ActPlanReport(part.runs).items()) for part in parts] == [8, 8]
+    assert [len(gallery_items(ActPlanReport(part.runs))) for part in parts] == [8, 8]
 
 
 def test_any_version_makes_a_page(tmp_path):

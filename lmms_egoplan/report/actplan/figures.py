@@ -16,16 +16,28 @@ _LCS_CAPTION = (
 
 def by_setting_figure(planned: Sequence[Planned]) -> Figure | None:
     """Draw LCS of normal and counterfactual activities."""
-    groups, series = _series_by_group(planned, "setting", "lcs_norm")
+    return _lcs_bars("actplan_by_setting", "Normal and counterfactual", planned, "setting")
+
+
+def by_activity_type_figure(planned: Sequence[Planned]) -> Figure | None:
+    """Draw LCS by type of activity."""
+    return _lcs_bars("actplan_by_activity_type", "Types of activity", planned, "activity_type")
+
+
+def _lcs_bars(key: str, title: str, planned: Sequence[Planned], by: str) -> Figure | None:
+    """Draw LCS by group; return None without values.
+
+    Args:
+        key: The figure's key.
+        title: The figure's title.
+        planned: The runs' tasks.
+        by: A key of `GROUPS`.
+    """
+    groups, series = _series_by_group(planned, by, "lcs_norm")
     if not series:
         return None
-    return Figure(
-        "actplan_by_setting",
-        "Normal and counterfactual",
-        _LCS_CAPTION,
-        partial(draw_bars, groups, series, "normalised LCS, 0 to 1", 1, decimals=2),
-        spoken(groups, series, 2),
-    )
+    draw = partial(draw_bars, groups, series, "normalised LCS, 0 to 1", 1, decimals=2)
+    return Figure(key, title, _LCS_CAPTION, draw, spoken(groups, series, 2))
 
 
 def by_length_figure(planned: Sequence[Planned]) -> Figure | None:
@@ -58,20 +70,6 @@ def correct_by_length_figure(planned: Sequence[Planned]) -> Figure | None:
             "steps, with 95 % intervals from a bootstrap over the activities."
         ),
         partial(draw_lines, groups, series, "share correct by classifier", length, 1),
-        spoken(groups, series, 2),
-    )
-
-
-def by_activity_type_figure(planned: Sequence[Planned]) -> Figure | None:
-    """Draw LCS by type of activity."""
-    groups, series = _series_by_group(planned, "activity_type", "lcs_norm")
-    if not series:
-        return None
-    return Figure(
-        "actplan_by_activity_type",
-        "Types of activity",
-        _LCS_CAPTION,
-        partial(draw_bars, groups, series, "normalised LCS, 0 to 1", 1, decimals=2),
         spoken(groups, series, 2),
     )
 

@@ -8,8 +8,8 @@ from lmms_egoplan.benchmarks.actplan.instances import parse_id
 from lmms_egoplan.benchmarks.actplan.prepare import SPLIT
 from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.report.actplan.answers import key_of
-from lmms_egoplan.report.benchmark import with_images
 from lmms_egoplan.report.document import Images, ShownAnswer, Verdict
+from lmms_egoplan.report.prepared import with_images
 from lmms_egoplan.report.scores import Answer, Key
 
 

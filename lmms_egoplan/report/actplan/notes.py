@@ -1,9 +1,9 @@
-"""Notes of several of ActPlan-1K's tables."""
+"""Notes and columns of several of ActPlan-1K's tables."""
 
 from lmms_egoplan.benchmarks.actplan.instances import INSTANCES
+from lmms_egoplan.report.tables import Column
 from lmms_egoplan.stats.intervals import FEWEST_CLUSTERS
 
-# Notes and captions of several tables and figures.
 INTERVAL_NOTE = (
     "Low to high: 95 % interval over activities, each with all of its plans; Wilson's "
     "for scores, from a bootstrap for numbers of steps and for differences. No "
@@ -28,3 +28,9 @@ OWN_GOLD_NOTE = (
     "plans, and Table 4 scores each of the two against its own. A run has no gold plan "
     "of its own, so its scores are not directly comparable with these two rows."
 )
+SHARES_COLUMNS = (
+    Column("plans", "Plans"),
+    Column("coverage", "Coverage %", decimals=1),
+    Column("truncated", "Truncated %", decimals=1),
+)
+"""The columns of `Planned.shares`."""

@@ -6,7 +6,13 @@ from typing import Any
 from lmms_egoplan.benchmarks.actplan.instances import SETTINGS
 from lmms_egoplan.report.actplan import marks
 from lmms_egoplan.report.actplan.answers import Planned
-from lmms_egoplan.report.actplan.notes import GOLD_NOTE, INTERVAL_NOTE, OWN_GOLD_NOTE, SHARES_NOTE
+from lmms_egoplan.report.actplan.notes import (
+    GOLD_NOTE,
+    INTERVAL_NOTE,
+    OWN_GOLD_NOTE,
+    SHARES_COLUMNS,
+    SHARES_NOTE,
+)
 from lmms_egoplan.report.published import OwnRow, load_table, published_with_runs
 from lmms_egoplan.report.scores import in_percent
 from lmms_egoplan.report.tables import Column, Table, Value, interval_columns
@@ -47,9 +53,7 @@ def table3(people: Sequence[marks.ModelPlans], planned: Sequence[Planned]) -> Ta
             "total_classified", "Total, correct by classifier %", decimals=1, higher_is_better=True
         ),
         *interval_columns("total_classified", decimals=1, label="(total by classifier)"),
-        Column("plans", "Plans"),
-        Column("coverage", "Coverage %", decimals=1),
-        Column("truncated", "Truncated %", decimals=1),
+        *SHARES_COLUMNS,
         Column("classifier", "Classifier"),
     )
     rows: list[OwnRow] = list(marks.table3_rows(people))
@@ -87,9 +91,7 @@ def table4(planned: Sequence[Planned]) -> Table:
             decimals=2,
             higher_is_better=True,
         ),
-        Column("plans", "Plans"),
-        Column("coverage", "Coverage %", decimals=1),
-        Column("truncated", "Truncated %", decimals=1),
+        *SHARES_COLUMNS,
         Column("encoder", "Sentence encoder"),
     )
     notes = [
@@ -157,9 +159,7 @@ def table6(people: Sequence[marks.ModelPlans], ablation: Sequence[Planned]) -> T
     columns = (
         Column("norm_lcs", "Norm. LCS", decimals=2, higher_is_better=True),
         Column("classified", "Correct by classifier %", decimals=1, higher_is_better=True),
-        Column("plans", "Plans"),
-        Column("coverage", "Coverage %", decimals=1),
-        Column("truncated", "Truncated %", decimals=1),
+        *SHARES_COLUMNS,
     )
     rows: list[OwnRow] = []
     for run in ablation:
@@ -200,9 +200,7 @@ def table7(people: Sequence[marks.ModelPlans], ablation: Sequence[Planned]) -> T
             decimals=1,
             higher_is_better=True,
         ),
-        Column("plans", "Plans"),
-        Column("coverage", "Coverage %", decimals=1),
-        Column("truncated", "Truncated %", decimals=1),
+        *SHARES_COLUMNS,
     )
     rows: list[OwnRow] = []
     for run in ablation:

@@ -1,7 +1,6 @@
 """ActPlan-1K's part of a report: its facts, and the order of its tables and figures."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -37,11 +36,13 @@ from lmms_egoplan.report.actplan.tables import (
     scores_table,
 )
 from lmms_egoplan.report.answers import read_tasks
-from lmms_egoplan.report.benchmark import BenchmarkReport, Spec, read_prepared
+from lmms_egoplan.report.benchmark import BenchmarkReport
 from lmms_egoplan.report.conditions import condition_figure, condition_table
-from lmms_egoplan.report.document import Figure, Images, Section, ShownAnswer
+from lmms_egoplan.report.document import Figure, Images, ShownAnswer
+from lmms_egoplan.report.prepared import read_prepared
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.scores import Answer, Key
+from lmms_egoplan.report.spec import Spec
 from lmms_egoplan.report.tables import Table, name_of, number, scored, share
 
 # Scores in the compact table; without a remark, against gold plan 1.
@@ -88,18 +89,15 @@ class ActPlanReport(BenchmarkReport[Planned]):
         """Read the tasks of all runs."""
         return list(read_tasks(Planned, runs, "actplan", "actplan", answer_of))
 
-    def scores_section(self) -> Section:
-        """Return the section for a terminal, which says if no classifier judged the plans."""
-        section = super().scores_section()
+    def further_findings(self) -> Iterator[str]:
+        """Name the runs whose plans no classifier judged."""
         runs = [
             run.name
             for run in self.tasks
             if run.number("bleurt_correct") is None and not run.is_demo
         ]
-        if not runs:
-            return section
-        remark = f"Classifier of ActPlan-1K's plans for {', '.join(runs)}: {NO_CLASSIFIER}."
-        return replace(section, finding=(*section.finding, remark))
+        if runs:
+            yield f"Classifier of ActPlan-1K's plans for {', '.join(runs)}: {NO_CLASSIFIER}."
 
     def terminal_notes(self) -> tuple[str, ...]:
         """Explain LCS."""

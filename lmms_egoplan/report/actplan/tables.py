@@ -9,7 +9,13 @@ from lmms_egoplan.benchmarks.actplan.instances import SETTINGS
 from lmms_egoplan.report.actplan import marks
 from lmms_egoplan.report.actplan.answers import BY_SETTING, GROUPS, MEASURES, Planned
 from lmms_egoplan.report.actplan.error_judge import JudgedPlan
-from lmms_egoplan.report.actplan.notes import GOLD_NOTE, INTERVAL_NOTE, OWN_GOLD_NOTE, SHARES_NOTE
+from lmms_egoplan.report.actplan.notes import (
+    GOLD_NOTE,
+    INTERVAL_NOTE,
+    OWN_GOLD_NOTE,
+    SHARES_COLUMNS,
+    SHARES_NOTE,
+)
 from lmms_egoplan.report.tables import Column, Table, Value, interval_columns, table_of_runs
 from lmms_egoplan.stats.agreement import MIN_ITEMS
 from lmms_egoplan.stats.intervals import interval_of_sums
@@ -29,9 +35,7 @@ def scores_table(planned: Sequence[Planned]) -> Table:
         Column("value", "Value", decimals=3),
         *interval_columns("value", decimals=3),
         Column("activities", "Activities"),
-        Column("plans", "Plans"),
-        Column("coverage", "Coverage %", decimals=1),
-        Column("truncated", "Truncated %", decimals=1),
+        *SHARES_COLUMNS,
     )
     rows: list[dict[str, Value]] = []
     for measure, title in MEASURES.items():

@@ -7,7 +7,7 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, GOALSTEP_STEPS
-from lmms_egoplan.report.benchmark import BenchmarkReport, Spec, read_prepared
+from lmms_egoplan.report.benchmark import BenchmarkReport
 from lmms_egoplan.report.conditions import condition_figure, condition_table
 from lmms_egoplan.report.document import Figure, Headline, ShownAnswer
 from lmms_egoplan.report.egointent.answers import EgoIntentTask, overall_of, read_graded
@@ -21,8 +21,10 @@ from lmms_egoplan.report.egointent.tables import (
     scores_table,
     table3,
 )
+from lmms_egoplan.report.prepared import read_prepared
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.scores import Answer, Key
+from lmms_egoplan.report.spec import Spec
 from lmms_egoplan.report.tables import Table, name_of, number, scored, share
 from lmms_egoplan.stats.means import Mean
 

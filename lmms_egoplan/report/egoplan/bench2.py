@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from lmms_egoplan.benchmarks.egoplan import visuals
 from lmms_egoplan.benchmarks.egoplan.records import DOMAINS
 from lmms_egoplan.media.sampling import Doc
-from lmms_egoplan.report.benchmark import Spec
 from lmms_egoplan.report.egoplan.answers import EGOPLAN_BENCH2
 from lmms_egoplan.report.egoplan.choice_report import ChoiceReport
 from lmms_egoplan.report.egoplan.gallery import Facts
 from lmms_egoplan.report.egoplan.ledger_fields import EGOPLAN_BENCH2_FIELDS
 from lmms_egoplan.report.egoplan.tables import bench2_scores_table, scenarios_table
 from lmms_egoplan.report.scores import Key
+from lmms_egoplan.report.spec import Spec
 from lmms_egoplan.report.tables import Table
 
 

@@ -18,7 +18,6 @@ import numpy as np
 
 from lmms_egoplan.benchmarks.egoplan.question import LETTERS
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.report.benchmark import Spec
 from lmms_egoplan.report.charts import finish, marker, new_figure, shade
 from lmms_egoplan.report.document import Figure
 from lmms_egoplan.report.egoplan.answers import (
@@ -30,6 +29,7 @@ from lmms_egoplan.report.egoplan.answers import (
 from lmms_egoplan.report.egoplan.notes import INTERVAL_NOTE
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.runs import read_run
+from lmms_egoplan.report.spec import Spec
 from lmms_egoplan.report.tables import Column, Table, interval_columns, table_of_runs
 from lmms_egoplan.stats import calibration as measures
 from lmms_egoplan.stats.intervals import FEWEST_CLUSTERS, why_no_interval

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from lmms_egoplan.benchmarks.egoplan import visuals
 from lmms_egoplan.media.sampling import Doc
-from lmms_egoplan.report.benchmark import NO_INPUTS, BenchmarkReport, Inputs
+from lmms_egoplan.report.benchmark import BenchmarkReport
 from lmms_egoplan.report.conditions import condition_figure, condition_table
 from lmms_egoplan.report.document import Figure, Headline, ShownAnswer
 from lmms_egoplan.report.egoplan.answers import (
@@ -42,6 +42,7 @@ from lmms_egoplan.report.egoplan.remarks import flaws, missing_questions
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.samples import read_labels
 from lmms_egoplan.report.scores import Answer, Key
+from lmms_egoplan.report.spec import NO_INPUTS, Inputs
 from lmms_egoplan.report.tables import Table, number, scored, share, show
 
 # The conditions that are compared with each other. Pairs of all conditions would be too many.

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from lmms_egoplan.media.sampling import Doc
-from lmms_egoplan.report.benchmark import read_prepared
 from lmms_egoplan.report.egoplan.answers import Questions, Series
+from lmms_egoplan.report.prepared import read_prepared
 from lmms_egoplan.report.scores import Answer, Key
 
 # The least number of past actions in each bin. The paper does not state the bins of Fig. 8.

@@ -6,7 +6,6 @@ from lmms_egoplan.report.egoplan.answers import CHANCE, Series
 from lmms_egoplan.report.tables import show
 from lmms_egoplan.stats.intervals import FEWEST_CLUSTERS
 
-# Notes of several tables.
 INTERVAL_NOTE = (
     "Low to high: 95 % interval over videos, each with all of its questions; Wilson's "
     "for scores and shares, from a bootstrap for other means. Absent without samples "

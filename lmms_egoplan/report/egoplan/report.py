@@ -13,7 +13,6 @@ from lmms_egoplan.benchmarks.egoplan.records import (
     read_checked,
 )
 from lmms_egoplan.media.sampling import Doc
-from lmms_egoplan.report.benchmark import Spec
 from lmms_egoplan.report.document import Figure
 from lmms_egoplan.report.egoplan.answers import EGOPLAN, Groups, Series, grouped
 from lmms_egoplan.report.egoplan.choice_report import MAIN_CONDITIONS, ChoiceReport
@@ -43,6 +42,7 @@ from lmms_egoplan.report.egoplan.tables import (
     table4,
 )
 from lmms_egoplan.report.scores import Key
+from lmms_egoplan.report.spec import Spec
 from lmms_egoplan.report.tables import Table
 
 _CHECKED = "people's check"

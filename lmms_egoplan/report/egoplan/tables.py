@@ -21,6 +21,11 @@ _FRAMES_NOTE = (
     "of the whole progress (6 to LLaVA-1.5), egoplan_val_clips 8 frames of each of the "
     "last 4 past actions."
 )
+# The columns of `Series.counts`.
+_COUNT_COLUMNS = (
+    Column("questions", "Questions"),
+    Column("coverage", "Coverage %", decimals=1),
+)
 # The metrics of Table 3's columns.
 _DOMAINS = {"id": SOURCE_METRIC[EPIC_KITCHENS], "od": SOURCE_METRIC[EGO4D], "all": "acc"}
 # Scores of the table of all scores, in addition to the accuracies.
@@ -38,8 +43,7 @@ def table1(ranked: Sequence[Series], chance: str) -> Table:
     columns = (
         Column("acc_sum", "By sum %", decimals=2),
         *interval_columns("acc", decimals=2),
-        Column("questions", "Questions"),
-        Column("coverage", "Coverage %", decimals=1),
+        *_COUNT_COLUMNS,
     )
     title = "Accuracy, next to Table 1 of the paper"
     notes = _notes_with_published(chance) if rows else ()
@@ -52,8 +56,7 @@ def table3(ranked: Sequence[Series], chance: str) -> Table:
     further_columns = (
         Column("acc_sum", "By sum % (all)", decimals=2),
         *interval_columns("all", decimals=2, label="(all)"),
-        Column("questions", "Questions"),
-        Column("coverage", "Coverage %", decimals=1),
+        *_COUNT_COLUMNS,
     )
     title = "In-domain (EPIC-KITCHENS) and out-of-domain (Ego4D), next to Table 3 of the paper"
     notes = _notes_with_published(chance) if rows else ()
@@ -114,8 +117,7 @@ def rendered_table(tasks: Sequence[Series], chance: str) -> Table | None:
         Column("all", "All %", decimals=2),
         Column("acc_sum", "By sum % (all)", decimals=2),
         *interval_columns("all", decimals=2, label="(all)"),
-        Column("questions", "Questions"),
-        Column("coverage", "Coverage %", decimals=1),
+        *_COUNT_COLUMNS,
     )
     notes = [
         (
@@ -156,8 +158,7 @@ def scores_table(tasks: Sequence[Series], part_metrics: Iterable[str], chance: s
         Column("truncated", "Truncated %", decimals=1),
         Column("incomplete", "Incomplete %", decimals=1),
         Column("asked", "Asked"),
-        Column("questions", "Questions"),
-        Column("coverage", "Coverage %", decimals=1),
+        *_COUNT_COLUMNS,
     )
     notes = [
         SCORE_NOTE,
@@ -211,8 +212,7 @@ def bench2_scores_table(tasks: Sequence[Series], part_metrics: Iterable[str], ch
         Column("unparsed", "Unparsed %", decimals=1),
         Column("truncated", "Truncated %", decimals=1),
         Column("asked", "Asked"),
-        Column("questions", "Questions"),
-        Column("coverage", "Coverage %", decimals=1),
+        *_COUNT_COLUMNS,
     )
     notes = [
         BENCH2_SCORE_NOTE,

@@ -7,9 +7,9 @@ from typing import Any
 from lmms_egoplan.benchmarks.egothink.dimensions import BY_NAME, dimension_of
 from lmms_egoplan.benchmarks.egothink.prepare import question_format
 from lmms_egoplan.benchmarks.splits import EGOTHINK
-from lmms_egoplan.report.benchmark import read_prepared, with_images
 from lmms_egoplan.report.document import Images, ShownAnswer, Verdict
 from lmms_egoplan.report.egothink.answers import EgoThinkTask
+from lmms_egoplan.report.prepared import read_prepared, with_images
 from lmms_egoplan.report.scores import Answer, Key
 
 QUESTION_FORMAT = "question format"

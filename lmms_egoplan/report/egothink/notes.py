@@ -1,6 +1,7 @@
-"""Notes of several of EgoThink's tables."""
+"""Notes and columns of several of EgoThink's tables."""
 
-# Notes of several tables.
+from lmms_egoplan.report.tables import Column
+
 INTERVAL_NOTE = (
     "Low to high: 95 % interval by Wilson over the questions of each dimension; that of a "
     "difference is from a bootstrap. It covers the choice of questions, not the choice of judge."
@@ -12,3 +13,13 @@ SHARES_NOTE = (
     "known. Suspect: fraction of the answers that look as if they rate themselves. Prompts: the "
     "model family of Tables 5 and 6 whose prompts were used."
 )
+SHARES_COLUMNS = (
+    Column("questions", "Questions"),
+    Column("coverage", "Coverage %", decimals=1),
+    Column("judged", "Judged %", decimals=1),
+    Column("truncated", "Truncated %", decimals=1),
+    Column("suspect", "Suspect %", decimals=1),
+    Column("judge", "Judge"),
+    Column("prompts", "Prompts"),
+)
+"""The columns that `SHARES_NOTE` explains."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimension_of
 from lmms_egoplan.benchmarks.egothink.prepare import FORMATS
-from lmms_egoplan.report.benchmark import BenchmarkReport, Inputs, Spec
+from lmms_egoplan.report.benchmark import BenchmarkReport
 from lmms_egoplan.report.conditions import condition_figure, condition_table
 from lmms_egoplan.report.document import Figure, Images, ShownAnswer
 from lmms_egoplan.report.egothink.answer_files import PEOPLE, RatedAnswer
@@ -40,6 +40,7 @@ from lmms_egoplan.report.egothink.tables import (
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.samples import read_labels
 from lmms_egoplan.report.scores import Answer, Key
+from lmms_egoplan.report.spec import Inputs, Spec
 from lmms_egoplan.report.tables import Table, Value, name_of, number, scored, share
 from lmms_egoplan.stats.means import Mean
 
@@ -127,7 +128,7 @@ class EgoThinkReport(BenchmarkReport[EgoThinkTask]):
         groups = {"": task.dimensions, **CAPABILITIES, **SINGLE}
         return {subset: task.part(groups[name]).mean for subset, name in self.SPEC.subsets.items()}
 
-    def mean_of_scores(self, answers: Sequence[Answer]) -> Mean:
+    def mean_over(self, answers: Sequence[Answer]) -> Mean:
         """Return the plain mean over the answers' dimensions."""
         return mean_of_scores(answers)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from lmms_egoplan.benchmarks.egothink.dimensions import Dimension
 from lmms_egoplan.report.egothink.answers import CAPABILITIES, SINGLE, EgoThinkTask
-from lmms_egoplan.report.egothink.notes import INTERVAL_NOTE, SHARES_NOTE
+from lmms_egoplan.report.egothink.notes import INTERVAL_NOTE, SHARES_COLUMNS, SHARES_NOTE
 from lmms_egoplan.report.models import model_facts
 from lmms_egoplan.report.published import OwnRow, load_table, published_with_runs
 from lmms_egoplan.report.tables import Column, Table, Value, interval_columns, table_of_runs
@@ -52,13 +52,7 @@ def table3(graded: Sequence[EgoThinkTask]) -> Table:
     """Put the dimensions' scores of the runs above Table 3 of the paper."""
     columns = (
         *interval_columns("average", decimals=1, label="(average)"),
-        Column("questions", "Questions"),
-        Column("coverage", "Coverage %", decimals=1),
-        Column("judged", "Judged %", decimals=1),
-        Column("truncated", "Truncated %", decimals=1),
-        Column("suspect", "Suspect %", decimals=1),
-        Column("judge", "Judge"),
-        Column("prompts", "Prompts"),
+        *SHARES_COLUMNS,
     )
     notes = [
         "Average: plain mean over the twelve dimensions, if all have a score.",
@@ -115,13 +109,7 @@ def _score_columns(group: Column) -> tuple[Column, ...]:
         Column("model", "Run"),
         Column("score", "Score", decimals=1),
         *interval_columns("score", decimals=1),
-        Column("questions", "Questions"),
-        Column("coverage", "Coverage %", decimals=1),
-        Column("judged", "Judged %", decimals=1),
-        Column("truncated", "Truncated %", decimals=1),
-        Column("suspect", "Suspect %", decimals=1),
-        Column("judge", "Judge"),
-        Column("prompts", "Prompts"),
+        *SHARES_COLUMNS,
     )
 
 

@@ -29,6 +29,7 @@ from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from lmms_egoplan.report.egothink.answers import read_graded
+from lmms_egoplan.report.sections import remarks_of
 from lmms_egoplan.task_files import package_versions
 
 VARIABLE = "LMMS_EGOPLAN_PROTOCOL"
@@ -390,7 +391,7 @@ def test_reports_keep_presets_apart(data, monkeypatch, tmp_path):
     )
     assert [len(part.runs) for part, _ in parts] == [1, 1, 1]
     assert parts[0][0].versions == {TASK: version}
-    remarks = {part.versions[TASK]: " ".join(report.remarks()) for part, report in parts}
+    remarks = {part.versions[TASK]: " ".join(remarks_of(report)) for part, report in parts}
     assert "decoding, thinking, parser, judge prompt, failed" in remarks[f"{version}+physbrain"]
     assert all(
         "does not state" not in remarks[other] for other in (version, f"{version}-authors+official")

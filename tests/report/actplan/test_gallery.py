@@ -8,7 +8,9 @@ from benchmarks.actplan.synthetic import actplan_answers
 from lmms_egoplan.benchmarks.actplan.metrics import length_bin
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.actplan.report import ActPlanReport
+from lmms_egoplan.report.gallery_items import gallery_items
 from lmms_egoplan.report.runs import read_runs
+from lmms_egoplan.report.sections import build_section
 from media.files import read_numbers
 from report.actplan.synthetic_runs import COUNT, GOOD, MUTE, PART, TEXT, WEAK, answered
 from report.answers import Answers
@@ -17,7 +19,7 @@ from report.synthetic import write_run
 
 @pytest.fixture(scope="module")
 def items(runs):
-    return {item.key: item for item in ActPlanReport(runs).items()}
+    return {item.key: item for item in gallery_items(ActPlanReport(runs))}
 
 
 def test_an_item_is_the_task_with_gold_plans_views_and_plans(items, logged):
@@ -101,7 +103,7 @@ def test_a_remark_names_a_run_over_some_instances(tmp_path):
         "some",
         {"actplan": Answers(answers.docs[:10], answers.responses[:10])},
     )
-    report_section = ActPlanReport(read_runs([tmp_path]).runs).section()
+    report_section = build_section(ActPlanReport(read_runs([tmp_path]).runs))
     for facts in (("some: ", "10 plans", "25.0%"), ("some: ", " 40 instances", " 1,187.")):
         assert any(all(fact in remark for fact in facts) for remark in report_section.remarks)
 
@@ -119,11 +121,9 @@ def test_remarks_name_different_encoders_and_classifiers(runs):
     other = replace(
         task, metrics=task.metrics | {"encoder": "/models/bge", "bleurt_model": "/models/other"}
     )
-    remarks = (
+    remarks = build_section(
         ActPlanReport([good, replace(good, name="other", tasks={"actplan": other})])
-        .section()
-        .remarks
-    )
+    ).remarks
     assert any("/models/bge" in text and "all-MiniLM-L6-v2" in text for text in remarks)
     assert any(
         text.startswith("Different sentence encoders") and "other: /models/bge" in text
@@ -143,7 +143,7 @@ def test_classifiers_of_other_encoders_in_folders_of_the_same_name_differ(tmp_pa
             for response in answers.responses
         ]
         write_run(tmp_path, "lmms-eval", name, {"actplan": Answers(answers.docs, texts)})
-    remarks = ActPlanReport(read_runs([tmp_path]).runs).section().remarks
+    remarks = build_section(ActPlanReport(read_runs([tmp_path]).runs)).remarks
     assert any(
         text.startswith("Different classifiers") and "two: BLEURT-20 (6 layers" in text
         for text in remarks
@@ -158,13 +158,11 @@ def encoded(runs, *encoders):
         replace(task, metrics=task.metrics | {"encoder": encoder}, samples=None)
         for encoder in encoders
     ]
-    return (
+    return build_section(
         ActPlanReport(
             [replace(weak, name=str(n), tasks={"actplan": task}) for n, task in enumerate(tasks)]
         )
-        .section()
-        .remarks
-    )
+    ).remarks
 
 
 def test_an_encoder_is_the_same_however_its_path_is_written(runs):
@@ -199,4 +197,4 @@ def test_a_malformed_sample_raises_an_error_that_names_the_run(runs, change, fac
         samples=(first_sample | {"lcs_norm": first_sample["lcs_norm"] | change}, *later_samples),
     )
     with pytest.raises(LmmsEgoplanError, match=rf"run {WEAK}, samples of actplan: .*{fact}"):
-        ActPlanReport([replace(run, tasks={"actplan": broken})]).section()
+        build_section(ActPlanReport([replace(run, tasks={"actplan": broken})]))

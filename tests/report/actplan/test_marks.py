@@ -13,7 +13,8 @@ from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.actplan import marks
 from lmms_egoplan.report.actplan.report import ActPlanReport
-from lmms_egoplan.report.benchmark import Inputs
+from lmms_egoplan.report.sections import build_section
+from lmms_egoplan.report.spec import Inputs
 from report.actplan.synthetic_runs import GOOD, WEAK
 from report.joined import near, run_rows
 
@@ -51,7 +52,7 @@ def labels(tmp_path_factory):
 
 
 def section_with(folder, runs=()):
-    return ActPlanReport(runs, Inputs(labelled={folder: "actplan"})).section()
+    return build_section(ActPlanReport(runs, Inputs(labelled={folder: "actplan"})))
 
 
 @pytest.fixture(scope="module")
@@ -219,11 +220,11 @@ def test_the_same_plan_in_two_folders_is_refused(tmp_path):
     with pytest.raises(
         LmmsEgoplanError, match=r"two/plans\.jsonl, line 1: .*_0 of mine is labelled in .*one, too"
     ):
-        ActPlanReport([], Inputs(labelled=dict.fromkeys(folders, "actplan"))).section()
+        build_section(ActPlanReport([], Inputs(labelled=dict.fromkeys(folders, "actplan"))))
     other = write_labels(tmp_path / "three", [plan(0, 0, True, True, images=False)])
-    both = ActPlanReport(
-        [], Inputs(labelled=dict.fromkeys([folders[0], other], "actplan"))
-    ).section()
+    both = build_section(
+        ActPlanReport([], Inputs(labelled=dict.fromkeys([folders[0], other], "actplan")))
+    )
     assert "mine (w/o, people)" in str(both.tables)
 
 

@@ -9,6 +9,7 @@ from lmms_egoplan.benchmarks.actplan.instances import ACTIVITY_TYPES
 from lmms_egoplan.report.actplan.report import ActPlanReport
 from lmms_egoplan.report.published import load_table
 from lmms_egoplan.report.runs import read_runs
+from lmms_egoplan.report.sections import build_section
 from lmms_egoplan.report.tables import csv_of, markdown_of
 from report.actplan.synthetic_runs import (
     COUNT,
@@ -215,7 +216,7 @@ def test_only_all_official_instances_compare_with_the_published_rows(runs, asked
         name: replace(task, samples=None, metrics=task.metrics | {"num_plans": asked})
         for name, task in run.tasks.items()
     }
-    result = ActPlanReport([replace(run, tasks=tasks)]).section()
+    result = build_section(ActPlanReport([replace(run, tasks=tasks)]))
     rows_by_table = {
         table.key: [row for row in table.rows if row.is_ours]
         for table in result.tables
@@ -399,7 +400,9 @@ def test_figures_distinguish_runs_without_colour(section):
 
 
 def test_without_a_classifier_there_is_no_figure_of_correctness(written):
-    report_section = ActPlanReport(read_runs([written / "runs" / f"org__{WEAK}"]).runs).section()
+    report_section = build_section(
+        ActPlanReport(read_runs([written / "runs" / f"org__{WEAK}"]).runs)
+    )
     assert [figure.key for figure in report_section.figures] == [
         "actplan_by_setting", "actplan_by_length", "actplan_by_activity_type",
     ]  # fmt: skip

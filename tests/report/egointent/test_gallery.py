@@ -12,7 +12,9 @@ from lmms_egoplan.benchmarks.egointent.prompts import FIELDS, PROMPT_VERSION
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.egointent.gallery import read_frames
 from lmms_egoplan.report.egointent.report import EgoIntentReport
+from lmms_egoplan.report.gallery_items import gallery_items
 from lmms_egoplan.report.runs import read_runs
+from lmms_egoplan.report.sections import build_section
 from media.files import read_number
 from report.egointent.synthetic_runs import COUNT, NAMES, records
 from report.joined import joined, rows, run_rows
@@ -20,7 +22,7 @@ from report.synthetic import write_run
 
 
 def test_items_show_references_answers_and_frames(runs, written):
-    items = EgoIntentReport(runs).items()
+    items = gallery_items(EgoIntentReport(runs))
     steps = {name: records(written, run) for run, name in NAMES.items()}
     assert [item.key for item in items] == [
         f"egointent/{step['step_id']}" for step in steps["First-7B"]
@@ -72,7 +74,7 @@ def test_no_more_frames_are_read_than_are_shown(written):
 def test_run_without_samples_has_scores_by_scenario(tmp_path, section):
     tasks = {"egointent": egointent_answers(COUNT, 70, 1)}
     write_run(tmp_path, "lmms-eval", "org/First-7B", tasks, log_samples=False)
-    report = EgoIntentReport(read_runs([tmp_path]).runs).section()
+    report = build_section(EgoIntentReport(read_runs([tmp_path]).runs))
     assert {(row["low"], row["steps"]) for row in rows(report, "egointent_scores")} == {
         (None, None)
     }
@@ -91,7 +93,7 @@ def test_unjudged_run_has_no_score(tmp_path):
         {"egointent": egointent_answers(COUNT, 50, 1, unjudged=1.0)},
     )
     runs = read_runs([tmp_path]).runs
-    report = EgoIntentReport(runs).section()
+    report = build_section(EgoIntentReport(runs))
     (row,) = run_rows(report, "egointent_table3")
     assert (row["overall"], row["indoor"], row["low"], row["judged"], row["judge"]) == (
         None,
@@ -103,7 +105,7 @@ def test_unjudged_run_has_no_score(tmp_path):
     assert report.headlines[0].value is None
     assert report.headlines[0].coverage == pytest.approx(COUNT / 3014 * (1 - row["parsed"] / 100))
     assert any("no overall score" in remark for remark in report.remarks)
-    assert {item.answers["Model-7B"].verdict for item in EgoIntentReport(runs).items()} <= {
+    assert {item.answers["Model-7B"].verdict for item in gallery_items(EgoIntentReport(runs))} <= {
         "unscored",
         "wrong",
     }
@@ -117,14 +119,17 @@ def test_task_variant_has_a_separate_row(tmp_path):
     }
     write_run(tmp_path, "lmms-eval", "org/Model-7B", tasks)
     runs = read_runs([tmp_path]).runs
-    report = EgoIntentReport(runs).section()
+    report = build_section(EgoIntentReport(runs))
     models = [row["model"] for row in run_rows(report, "egointent_table3")]
     assert sorted(models) == ["Model-7B", "Model-7B (egointent_16)"]
     assert [(line.run, line.task) for line in report.headlines] == [
         ("Model-7B", "egointent"),
         ("Model-7B", "egointent_16"),
     ]
-    assert {*EgoIntentReport(runs).items()[0].answers} == {"Model-7B", "Model-7B (egointent_16)"}
+    assert {*gallery_items(EgoIntentReport(runs))[0].answers} == {
+        "Model-7B",
+        "Model-7B (egointent_16)",
+    }
 
 
 def test_remarks_name_different_prompts_and_judges(runs, tmp_path):
@@ -142,7 +147,7 @@ def test_remarks_name_different_prompts_and_judges(runs, tmp_path):
         name="Unversioned",
         tasks={"egointent": replace(task, config=task.config | {"metadata": None})},
     )
-    report = EgoIntentReport([run, other, unversioned, runs[2]]).section()
+    report = build_section(EgoIntentReport([run, other, unversioned, runs[2]]))
     prompts = {row["model"]: row["prompts"] for row in run_rows(report, "egointent_table3")}
     assert prompts["First-7B"] == prompts["Third-7B"] == f"{PROMPT_VERSION}, {JUDGE_VERSION}"
     assert prompts["Unversioned"] == "unknown, unknown"
@@ -170,7 +175,7 @@ def test_only_runs_on_the_papers_steps_with_a_judge_are_comparable(runs, changed
         | changed
     )
     run = replace(runs[0], tasks={"egointent": replace(task, samples=None, metrics=metrics)})
-    report = EgoIntentReport([run]).section()
+    report = build_section(EgoIntentReport([run]))
     assert [not row.why for row in joined(report, "egointent_table3").rows if row.is_ours] == [
         compares
     ]
@@ -189,11 +194,11 @@ def test_unverified_references_are_reported(tmp_path):
         doc["unverified"] = True
     write_run(tmp_path, "lmms-eval", "org/Model-7B", {"egointent": answers})
     runs = read_runs([tmp_path]).runs
-    report = EgoIntentReport(runs).section()
+    report = build_section(EgoIntentReport(runs))
     (row,) = run_rows(report, "egointent_table3")
     assert row["unverified"] == 25
     assert any("25.0 %" in remark for remark in report.remarks)
-    facts = [item.facts["references"] for item in EgoIntentReport(runs).items()]
+    facts = [item.facts["references"] for item in gallery_items(EgoIntentReport(runs))]
     assert facts == ["unverified"] * (COUNT // 4) + ["verified"] * (COUNT - COUNT // 4)
 
 
@@ -218,4 +223,4 @@ def test_malformed_logged_step_names_field_and_value(runs, change, problem):
         LmmsEgoplanError,
         match=f"Third-7B, samples of egointent: step {step}: the logged step: {problem}",
     ):
-        EgoIntentReport([replace(run, tasks={"egointent": broken})]).items()
+        gallery_items(EgoIntentReport([replace(run, tasks={"egointent": broken})]))

@@ -19,6 +19,7 @@ from lmms_egoplan.report.egointent.answers import read_graded
 from lmms_egoplan.report.egointent.heatmap import draw, heatmap_figure, heatmap_of
 from lmms_egoplan.report.egointent.report import EgoIntentReport
 from lmms_egoplan.report.run import Run, TaskRun, scoring_of
+from lmms_egoplan.report.sections import build_section
 
 PROMPTS = {"prompt": "1", "judge_prompt": "1"}
 NOTHING = (None, None, None)
@@ -175,7 +176,7 @@ def test_remarks_name_runs_that_are_not_comparable():
         run_of("b", lines[:2], prompts=PROMPTS | {"prompt": "2"}),
         other_judge,
     ]
-    remarks = EgoIntentReport(runs).section().remarks
+    remarks = build_section(EgoIntentReport(runs)).remarks
     for facts in (
         ("judges", "a: qwen; b: qwen; c: gpt"),
         ("prompts", "a: 1; b: 2; c: 1"),

@@ -8,8 +8,10 @@ import pytest
 from benchmarks.egointent.synthetic import egointent_answers
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.report.egointent.report import EgoIntentReport
+from lmms_egoplan.report.gallery_items import gallery_items
 from lmms_egoplan.report.recompute import check
 from lmms_egoplan.report.runs import read_runs
+from lmms_egoplan.report.sections import build_section
 from report.answers import Answers
 from report.egointent.synthetic_runs import COUNT, NAMES, SCORES, records, score
 from report.joined import joined, rows, run_rows
@@ -77,7 +79,7 @@ def test_steps_of_one_video_give_no_interval(tmp_path):
     for doc in answers.docs:
         doc["video_id"] = "one"
     write_run(tmp_path, "lmms-eval", "org/Model-7B", {"egointent": answers})
-    report = EgoIntentReport(read_runs([tmp_path]).runs).section()
+    report = build_section(EgoIntentReport(read_runs([tmp_path]).runs))
     assert {(row["low"], row["high"]) for row in rows(report, "egointent_scores")} == {(None, None)}
     assert report.headlines[0].interval is None
 
@@ -154,7 +156,7 @@ def goalstep_runs(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def both_kinds(goalstep_runs):
-    return EgoIntentReport(goalstep_runs).section()
+    return build_section(EgoIntentReport(goalstep_runs))
 
 
 def test_each_kind_of_steps_has_a_table_and_a_heat_map(both_kinds):
@@ -194,7 +196,7 @@ def test_goalstep_runs_are_named_and_never_marked_best(goalstep_runs, both_kinds
     )
     kinds = {
         tuple(sorted(item.facts))
-        for item in EgoIntentReport(goalstep_runs).items()
+        for item in gallery_items(EgoIntentReport(goalstep_runs))
         if NAME in item.answers
     }
     assert kinds == {("category", "environment", "references")}
@@ -205,7 +207,7 @@ def test_goalstep_steps_are_not_comparable_even_with_the_same_count(goalstep_run
     metrics = {"num_steps": 3014, "coverage": 1.0, "parsed": 1.0, "judge_coverage": 1.0}
     task = goalstep.tasks["egointent"]
     task = replace(task, samples=None, metrics=task.metrics | metrics)
-    both_kinds = EgoIntentReport([replace(goalstep, tasks={"egointent": task})]).section()
+    both_kinds = build_section(EgoIntentReport([replace(goalstep, tasks={"egointent": task})]))
     (row,) = (row for row in joined(both_kinds, "egointent_table3").rows if row.is_ours)
     assert (row.values[0], bool(row.why)) == (NAME, True)
     assert [

@@ -7,10 +7,11 @@ import pytest
 
 from benchmarks.egoplan.synthetic import egoplan_answers
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.report.benchmark import Inputs
 from lmms_egoplan.report.egoplan.calibration import read_threshold
 from lmms_egoplan.report.egoplan.report import EgoPlanReport
 from lmms_egoplan.report.runs import read_runs
+from lmms_egoplan.report.sections import build_section
+from lmms_egoplan.report.spec import Inputs
 from lmms_egoplan.stats.calibration import (
     area_under_risk,
     brier_score,
@@ -123,7 +124,7 @@ def test_figures_have_the_points_of_the_table(section):
 
 def test_few_videos_have_a_reason_instead_of_values(tmp_path, bert):
     write_run(tmp_path, "lmms-eval", "org/Few", {"egoplan_val": egoplan_answers(60, 0.5)})
-    report_section = EgoPlanReport(read_runs([tmp_path]).runs, Inputs(bert)).section()
+    report_section = build_section(EgoPlanReport(read_runs([tmp_path]).runs, Inputs(bert)))
     (row,) = run_rows(report_section, "egoplan_calibration")
     assert (row["ece"], row["videos"]) == (None, 9)
     assert "9 videos" in row["no_value"]

@@ -10,9 +10,11 @@ import pytest
 
 from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_replies
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.report.benchmark import Inputs
 from lmms_egoplan.report.egoplan.report import EgoPlanReport
+from lmms_egoplan.report.gallery_items import gallery_items
 from lmms_egoplan.report.runs import read_runs
+from lmms_egoplan.report.sections import build_section
+from lmms_egoplan.report.spec import Inputs
 from media.files import read_numbers
 from report.egoplan.synthetic_runs import (
     ANSWERS,
@@ -32,7 +34,7 @@ pytestmark = pytest.mark.usefixtures("small")
 
 @pytest.fixture(scope="module")
 def items(runs):
-    return EgoPlanReport(runs).items()
+    return gallery_items(EgoPlanReport(runs))
 
 
 def test_a_question_of_the_gallery(items):
@@ -86,7 +88,7 @@ def test_a_reader_may_read_another_capital(tmp_path, bert, prediction, is_read):
         with pytest.raises(LmmsEgoplanError, match=rf"capital.*{prediction}"):
             EgoPlanReport(runs, Inputs(bert))
         return
-    (answer,) = EgoPlanReport(runs, Inputs(bert)).items()[number].answers.values()
+    (answer,) = gallery_items(EgoPlanReport(runs, Inputs(bert)))[number].answers.values()
     assert (answer.verdict, answer.chosen, answer.text) == (
         "wrong",
         None,
@@ -120,12 +122,12 @@ def test_without_prepared_data_lmms_eval_has_no_questions(tmp_path, monkeypatch,
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "none"))
     write_run(tmp_path, "lmms-eval", "org/Small", {"egoplan_val": ANSWERS["Small"]})
     runs = read_runs([tmp_path]).runs
-    section = EgoPlanReport(runs, Inputs(bert)).section()
+    section = build_section(EgoPlanReport(runs, Inputs(bert)))
     assert run_rows(section, "egoplan_table1")
     assert "egoplan_past_actions" not in [table.key for table in section.tables]
     (remark,) = (remark for remark in section.remarks if f"{COUNT} questions are missing" in remark)
     assert "lmms-egoplan data prepare egoplan" in remark
-    first = EgoPlanReport(runs).items()[0]
+    first = gallery_items(EgoPlanReport(runs))[0]
     assert first.choices == ("A", "B", "C", "D")
     assert first.images is None
     assert first.facts == {"source": "EPIC-KITCHENS (in-domain)"}
@@ -135,12 +137,12 @@ def test_without_prepared_data_lm_eval_has_its_questions(tmp_path, monkeypatch, 
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "none"))
     write_run(tmp_path, "lm-eval", "org/Small", {"egoplan_val": ANSWERS["Small"]})
     runs = read_runs([tmp_path]).runs
-    unprepared = EgoPlanReport(runs, Inputs(bert)).section()
+    unprepared = build_section(EgoPlanReport(runs, Inputs(bert)))
     for key in ("egoplan_past_actions", "egoplan_similarity"):
         assert run_rows(unprepared, key) == [
             row for row in run_rows(section, key) if row["run"] in ("Small", "no model")
         ]
-    first = EgoPlanReport(runs).items()[0]
+    first = gallery_items(EgoPlanReport(runs))[0]
     assert first.question == DOCS[0]["question"]
     assert first.images is None
 
@@ -149,7 +151,7 @@ def test_questions_of_other_data_do_not_match(tmp_path, bert):
     """The other data have the same ids."""
     write_run(tmp_path, "lmms-eval", "org/Small", {"egoplan_val": egoplan_answers(40, 0.5)})
     runs = read_runs([tmp_path]).runs
-    remarks = EgoPlanReport(runs, Inputs(bert)).section().remarks
+    remarks = build_section(EgoPlanReport(runs, Inputs(bert))).remarks
     assert any(
         "40 questions are missing" in remark and "prepared data" in remark for remark in remarks
     )
@@ -161,11 +163,9 @@ def test_questions_about_other_videos_do_not_match(runs, bert):
     task_run = run.tasks["egoplan_val"]
     moved = {"acc": {"score": 1.0, "video_id": "P99_9"}}
     damaged = replace(task_run, samples=tuple(sample | moved for sample in task_run.samples))
-    remarks = (
+    remarks = build_section(
         EgoPlanReport([replace(run, tasks={"egoplan_val": damaged})], Inputs(bert))
-        .section()
-        .remarks
-    )
+    ).remarks
     assert any(f"{COUNT} questions are missing" in remark for remark in remarks)
 
 
@@ -189,4 +189,4 @@ def test_malformed_samples_are_named(runs, damage):
     with pytest.raises(
         LmmsEgoplanError, match=r"run Small, samples of egoplan_val: .*run again: .*--log_samples"
     ):
-        EgoPlanReport([replace(run, tasks={"egoplan_val": damaged})]).section()
+        build_section(EgoPlanReport([replace(run, tasks={"egoplan_val": damaged})]))

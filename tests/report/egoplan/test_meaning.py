@@ -17,7 +17,9 @@ from lmms_egoplan.report.build import build_report
 from lmms_egoplan.report.document import json_of
 from lmms_egoplan.report.egoplan.answers import EGOPLAN, read_choice
 from lmms_egoplan.report.egoplan.report import EgoPlanReport
+from lmms_egoplan.report.gallery_items import gallery_items
 from lmms_egoplan.report.runs import read_runs
+from lmms_egoplan.report.sections import build_section
 from lmms_egoplan.stats.intervals import bootstrap_interval, score_interval
 from report.egoplan.synthetic_runs import percent
 from report.joined import figure, near, rows
@@ -51,7 +53,7 @@ def unprepared(encoder_library, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def section(runs):
-    return EgoPlanReport(runs).section()
+    return build_section(EgoPlanReport(runs))
 
 
 @cache
@@ -208,7 +210,7 @@ def test_gains_match_a_slow_reference(section, model):
 
 def test_each_question_of_the_gallery_has_its_gain(runs):
     expected = slow_gains("Watches")
-    items = EgoPlanReport(runs).items()
+    items = gallery_items(EgoPlanReport(runs))
     for number, item in enumerate(items):
         for name, answer in item.answers.items():
             if name == "Watches (egoplan_val)":
@@ -237,14 +239,14 @@ def test_scores_that_a_backend_lacks_have_no_gain(tmp_path, lost, unit):
                 texts[position] = json.dumps(values | {"num_tokens": None})
     write_run(tmp_path, "lmms-eval", "org/Watches", answers)
     report = EgoPlanReport(read_runs([tmp_path]).runs)
-    table = gains(report.section(), "Watches")
+    table = gains(build_section(report), "Watches")
     for (measure, row_unit), row in table.items():
         is_missing = row_unit == unit or (lost == "loss" and row_unit == "%")
         assert (row["value"] is None, row["questions"] == 0) == (is_missing, is_missing), measure
         assert row["asked"] == planted.COUNT
-    assert {None in answer.gain for item in report.items() for answer in item.answers.values()} >= {
-        unit == "nats"
-    }
+    assert {
+        None in answer.gain for item in gallery_items(report) for answer in item.answers.values()
+    } >= {unit == "nats"}
 
 
 def test_conditions_are_not_ranked_or_compared(section):
@@ -293,7 +295,7 @@ def test_a_run_without_its_own_task_has_no_difference(runs):
     later = config | {"metadata": config["metadata"] | {"shortcut": "upside_down"}}
     name = "egoplan_val_upside_down"
     tasks[name] = replace(tasks.pop("egoplan_val_frozen"), task=name, config=later)
-    section = EgoPlanReport([replace(run, tasks=tasks)]).section()
+    section = build_section(EgoPlanReport([replace(run, tasks=tasks)]))
     conditions = by_condition(section, "Watches")
     assert {row["pair_value"] for row in conditions.values()} == {None}
     assert conditions["shuffled"]["without_partner"] == 7
@@ -311,7 +313,7 @@ def test_inexact_tasks_have_neither_gain_nor_difference(runs, inexact):
         "ranking_tolerance": 1e-4,
     }
     tasks = run.tasks | {inexact: replace(run.tasks[inexact], metrics=audited)}
-    section = EgoPlanReport([replace(run, tasks=tasks)]).section()
+    section = build_section(EgoPlanReport([replace(run, tasks=tasks)]))
     assert not [table for table in section.tables if table.key == "egoplan_gain"]
     conditions = by_condition(section, "Watches")
     assert conditions["blind"]["pair_value"] is None
@@ -331,7 +333,7 @@ def test_unknown_conditions_are_in_alphabetical_order(runs):
         for task in [f"egoplan_val_{name}"]
     }
     assert [
-        *by_condition(EgoPlanReport([replace(run, tasks=tasks)]).section(), "Watches")
+        *by_condition(build_section(EgoPlanReport([replace(run, tasks=tasks)])), "Watches")
     ] == sorted(names)
 
 
@@ -365,7 +367,7 @@ def test_every_table_with_chance_has_the_baselines(section):
 
 def test_without_questions_the_baselines_are_missing(runs):
     (run,) = (run for run in runs if run.name == "Watches")
-    section = EgoPlanReport([run]).section()
+    section = build_section(EgoPlanReport([run]))
     assert section.baselines == ()
     assert any("baselines without a model do not cover" in remark for remark in section.remarks)
     (table,) = (table for table in section.tables if table.key == "egoplan_scores")

@@ -12,10 +12,13 @@ import pytest
 from benchmarks.egoplan.synthetic import egoplan_answers
 from lmms_egoplan.encoder import ENCODER_VARIABLE
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.report.benchmark import Inputs
+from lmms_egoplan.report.compact import compact_table
 from lmms_egoplan.report.egoplan.report import EgoPlanReport
 from lmms_egoplan.report.egoplan.similarity import similarities
+from lmms_egoplan.report.gallery_items import gallery_items
 from lmms_egoplan.report.runs import read_runs
+from lmms_egoplan.report.sections import build_section, remarks_of
+from lmms_egoplan.report.spec import Inputs
 from lmms_egoplan.stats.intervals import bootstrap_interval, holm
 from report.answers import Answers
 from report.egoplan.synthetic_runs import (
@@ -64,7 +67,7 @@ def test_runs_on_rendered_scenes_have_a_separate_table(tmp_path, bert):
     ]
     write_run(tmp_path, "lmms-eval", "org/Real", {"egoplan_val": real})
     write_run(tmp_path, "lmms-eval", "org/Drawn", {"egoplan_val": replace(drawn, docs=docs)})
-    section = EgoPlanReport(read_runs([tmp_path]).runs, Inputs(bert)).section()
+    section = build_section(EgoPlanReport(read_runs([tmp_path]).runs, Inputs(bert)))
     assert [row["model"] for row in run_rows(section, "egoplan_table3")] == ["Real"]
     (row,) = rows(section, "egoplan_rendered")
     assert row["model"] == "Drawn"
@@ -101,9 +104,9 @@ def test_only_the_complete_official_file_is_compared_with_published_rows(
     task = replace(
         run.tasks["egoplan_val"], samples=None, metrics=run.tasks["egoplan_val"].metrics | metrics
     )
-    report_section = EgoPlanReport(
-        [replace(run, tasks={"egoplan_val": task})], Inputs(bert)
-    ).section()
+    report_section = build_section(
+        EgoPlanReport([replace(run, tasks={"egoplan_val": task})], Inputs(bert))
+    )
     for key in ("egoplan_table1", "egoplan_table3"):
         assert [not row.why for row in joined(report_section, key).rows if row.is_ours] == [
             compares
@@ -156,7 +159,7 @@ def test_a_backend_with_only_means_has_no_accuracy_by_sum(runs, bert):
         for sample in task.samples
     ]
     means = replace(run, tasks={"egoplan_val": replace(task, metrics=metrics, samples=samples)})
-    report_section = EgoPlanReport([means], Inputs(bert)).section()
+    report_section = build_section(EgoPlanReport([means], Inputs(bert)))
     assert report_section.headlines[0].beside == (("by sum", None),)
     assert report_section.headlines[0].value == near(percent(scores("Small")))
     for key in ("egoplan_table1", "egoplan_table3", "egoplan_past_actions"):
@@ -167,7 +170,7 @@ def test_only_a_written_answer_can_be_truncated(section, tmp_path, bert):
     task = "egoplan_val_generate"
     assert {headline.task for headline in section.headlines if headline.is_generated} == {task}
     write_run(tmp_path, "lmms-eval", "org/Small", {task: ANSWERS[f"Big (lmms-eval) ({task})"]})
-    (headline,) = EgoPlanReport(read_runs([tmp_path]).runs, Inputs(bert)).section().headlines
+    (headline,) = build_section(EgoPlanReport(read_runs([tmp_path]).runs, Inputs(bert))).headlines
     assert (headline.run, headline.task) == ("Small", task)
     assert headline.is_generated
 
@@ -184,7 +187,7 @@ def test_reasoned_replies_without_a_letter_are_counted_and_not_wrong(tmp_path, b
     replies = [[done if letter is None else f"{done}\nNext action: {letter}"] for letter in letters]
     write_run(tmp_path, "lmms-eval", "org/Small", {task: Answers(DOCS, replies)})
     report = EgoPlanReport(read_runs([tmp_path]).runs, Inputs(bert))
-    section = report.section()
+    section = build_section(report)
     (row,) = (row for row in run_rows(section, "egoplan_scores") if row["task"] == task)
     read = [(doc, letter) for doc, letter in zip(DOCS, letters, strict=True) if letter]
     assert row["acc"] == near(
@@ -201,7 +204,7 @@ def test_reasoned_replies_without_a_letter_are_counted_and_not_wrong(tmp_path, b
         f"{letters.count(None)} of {COUNT} questions have no score, as no letter was read"
         in remarks
     )
-    for item, letter in zip(report.items(), letters, strict=True):
+    for item, letter in zip(gallery_items(report), letters, strict=True):
         (answer,) = item.answers.values()
         assert "A lid is off." in answer.text
         assert "A sink." in answer.text
@@ -233,8 +236,8 @@ def test_a_run_beyond_its_tolerance_is_neither_ranked_nor_compared(runs, section
     assert all(
         "0.002" in pair.why for pair in report.differences if "Small" in (pair.first, pair.second)
     )
-    assert any("Small" in text and "0.002" in text for text in report.remarks())
-    (row,) = (row for row in report.compact_table().rows if row.values[0].strip() == "not compared")
+    assert any("Small" in text and "0.002" in text for text in remarks_of(report))
+    (row,) = (row for row in compact_table(report).rows if row.values[0].strip() == "not compared")
     assert [("0.002" in cell) for cell in row.values[1:]].count(True) == 1
 
 
@@ -252,8 +255,8 @@ def test_a_run_within_its_tolerance_or_without_audits_is_compared(runs, audits):
 def test_near_ties_and_the_backends_note_are_shown(runs):
     text = "vLLM not compared with transformers for this model"
     report = with_metrics(runs, "Small", {"near_ties": 3, "ranking_note": text})
-    assert any(text in remark for remark in report.remarks())
-    cells = {row.values[0].strip(): row.values[1:] for row in report.compact_table().rows}
+    assert any(text in remark for remark in remarks_of(report))
+    cells = {row.values[0].strip(): row.values[1:] for row in compact_table(report).rows}
     assert text in cells["ranking"]
     assert "3" in cells["near ties"]
     assert not any(text in reason for line in report.headlines for reason in line.apart)
@@ -333,7 +336,7 @@ def test_runs_that_prefer_choices_close_to_the_goal_are_told_apart(tmp_path, ber
     for name, prefer in preferences.items():
         write_run(tmp_path, "lmms-eval", f"org/{name}", {"egoplan_val": planted(prefer, 5)})
     read = read_runs([tmp_path]).runs
-    table_rows = rows(EgoPlanReport(read, Inputs(bert)).section(), "egoplan_closeness")
+    table_rows = rows(build_section(EgoPlanReport(read, Inputs(bert))), "egoplan_closeness")
     by_stems = {row["run"]: row for row in table_rows if row["measure"] == "word stems in common"}
     assert {run: row["prefers"] for run, row in by_stems.items()} == {
         "Close": "close choices",
@@ -382,7 +385,7 @@ def test_replies_without_a_letter_and_unknown_scores_are_not_measured(section):
 
 def test_without_an_encoder_only_the_levels_are_missing(runs, monkeypatch):
     monkeypatch.setenv(ENCODER_VARIABLE, "/no/such/folder")
-    report_section = EgoPlanReport(runs).section()
+    report_section = build_section(EgoPlanReport(runs))
     keys = [table.key for table in report_section.tables]
     assert "egoplan_past_actions" in keys
     assert "egoplan_similarity" not in keys
@@ -399,7 +402,7 @@ def test_without_an_encoder_only_the_levels_are_missing(runs, monkeypatch):
 
 def test_a_missing_requested_encoder_is_an_error(runs):
     with pytest.raises(LmmsEgoplanError, match="BERTScore with /no/such/folder"):
-        EgoPlanReport(runs, Inputs("/no/such/folder")).section()
+        build_section(EgoPlanReport(runs, Inputs("/no/such/folder")))
 
 
 def test_pairs_of_tasks_of_a_model_in_both_harnesses(section):
@@ -423,18 +426,18 @@ def test_runs_over_other_questions_are_not_compared(tmp_path, written, bert):
     runs = read_runs([tmp_path, written / "runs"]).runs
     names = {
         row[side]
-        for row in rows(EgoPlanReport(runs, Inputs(bert)).section(), "egoplan_comparisons")
+        for row in rows(build_section(EgoPlanReport(runs, Inputs(bert))), "egoplan_comparisons")
         for side in ("first", "second")
     }
     assert names == {"Big (lmms-eval)", "Small"}
-    keys = [item.key for item in EgoPlanReport(runs).items()]
+    keys = [item.key for item in gallery_items(EgoPlanReport(runs))]
     assert len(keys) == len(set(keys)) == COUNT + 40
 
 
 def test_a_model_that_one_harness_logs_by_its_path(tmp_path, bert):
     write_run(tmp_path, "lmms-eval", "Big", {"egoplan_val": ANSWERS[MAIN[0]]})
     write_run(tmp_path, "lm-eval", "/models/Big", {"egoplan_val_blind": ANSWERS["Small"]})
-    report_section = EgoPlanReport(read_runs([tmp_path]).runs, Inputs(bert)).section()
+    report_section = build_section(EgoPlanReport(read_runs([tmp_path]).runs, Inputs(bert)))
     assert len(rows(report_section, "egoplan_tasks_1")) == 1
 
 
@@ -444,7 +447,7 @@ def test_a_name_that_ends_two_paths_matches_neither(tmp_path, bert):
         write_run(tmp_path, "lm-eval", path, {"egoplan_val_blind": ANSWERS["Small"]})
     keys = [
         table.key
-        for table in EgoPlanReport(read_runs([tmp_path]).runs, Inputs(bert)).section().tables
+        for table in build_section(EgoPlanReport(read_runs([tmp_path]).runs, Inputs(bert))).tables
     ]
     assert not [key for key in keys if key.startswith("egoplan_tasks")]
 
@@ -508,7 +511,7 @@ def test_names_are_not_parsed_as_formulas(written, bert):
     from matplotlib.text import Text
 
     (run,) = (run for run in read_runs([written / "runs"]).runs if run.name == "Small")
-    report_section = EgoPlanReport([replace(run, name="a$b_c$d")], Inputs(bert)).section()
+    report_section = build_section(EgoPlanReport([replace(run, name="a$b_c$d")], Inputs(bert)))
     for report_figure in report_section.figures:
         drawing = report_figure.draw()
         drawing.draw_without_rendering()
@@ -532,7 +535,7 @@ def test_questions_on_which_the_authors_code_fails_are_named_and_not_scored(tmp_
         for texts in egoplan_answers(COUNT, 0.5).responses
     ]
     write_run(tmp_path, "lmms-eval", "org/Small", {task: Answers(docs, responses)})
-    section = EgoPlanReport(read_runs([tmp_path]).runs, Inputs(bert)).section()
+    section = build_section(EgoPlanReport(read_runs([tmp_path]).runs, Inputs(bert)))
     failed = [doc["sample_id"] for doc in docs if doc["past_actions"]]
     (row,) = (row for row in run_rows(section, "egoplan_scores") if row["task"] == task)
     assert (row["authors_fail"], row["questions"], row["asked"]) == (

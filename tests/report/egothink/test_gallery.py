@@ -6,14 +6,16 @@ import pytest
 
 from benchmarks.egothink.synthetic import EGOTHINK_TASKS, egothink_answers, egothink_bench
 from lmms_egoplan.report.egothink.report import EgoThinkReport
+from lmms_egoplan.report.gallery_items import gallery_items
 from lmms_egoplan.report.runs import read_runs
+from lmms_egoplan.report.sections import build_section
 from report.egothink.synthetic_runs import CAPABILITIES, COUNT, NAMES, RUNS, records
 from report.joined import joined, rows, run_rows
 from report.synthetic import write_run
 
 
 def test_items_show_question_answers_and_image(runs, written):
-    items = EgoThinkReport(runs).items()
+    items = gallery_items(EgoThinkReport(runs))
     assert [item.key for item in items] == [
         f"egothink/{name}/{n}" for name in NAMES for n in range(1, COUNT + 1)
     ]
@@ -43,7 +45,7 @@ def test_without_all_twelve_there_is_no_average(tmp_path):
     tasks = egothink_bench(COUNT, 0.5, 1)
     del tasks["egothink_object_existence"]
     write_run(tmp_path, "lmms-eval", "org/Model-7B", tasks)
-    report_section = EgoThinkReport(read_runs([tmp_path]).runs).section()
+    report_section = build_section(EgoThinkReport(read_runs([tmp_path]).runs))
     (row,) = run_rows(report_section, "egothink_table3")
     assert (row["existence"], row["average"], row["low"]) == (None, None, None)
     assert row["attribute"] is not None
@@ -75,7 +77,7 @@ def test_only_complete_official_runs_with_a_judge_are_compared(runs, changed, co
         tasks[name] = replace(
             task, samples=None, metrics=task.metrics | full | (changed if len(tasks) == 3 else {})
         )
-    report_section = EgoThinkReport([replace(runs[0], tasks=tasks)]).section()
+    report_section = build_section(EgoThinkReport([replace(runs[0], tasks=tasks)]))
     assert [
         not row.why for row in joined(report_section, "egothink_table3").rows if row.is_ours
     ] == [compares]
@@ -87,11 +89,13 @@ def test_an_unrated_dimension_has_no_score(tmp_path):
     }
     write_run(tmp_path, "lmms-eval", "org/Model-7B", tasks)
     runs = read_runs([tmp_path]).runs
-    report_section = EgoThinkReport(runs).section()
+    report_section = build_section(EgoThinkReport(runs))
     (row,) = run_rows(report_section, "egothink_table3")
     assert (row["existence"], row["average"]) == (None, None)
     assert any("no answer is judged: existence" in remark for remark in report_section.remarks)
-    verdicts = {item.key: item.answers["Model-7B"].verdict for item in EgoThinkReport(runs).items()}
+    verdicts = {
+        item.key: item.answers["Model-7B"].verdict for item in gallery_items(EgoThinkReport(runs))
+    }
     assert {verdict for key, verdict in verdicts.items() if "existence" in key} == {"unscored"}
     assert "unscored" not in {
         verdict for key, verdict in verdicts.items() if "existence" not in key
@@ -109,7 +113,7 @@ def test_a_custom_task_replaces_only_a_missing_dimension(tmp_path):
         }
         | {"egothink_object_existence": egothink_answers("existence", COUNT, 0.9)},
     )
-    report_section = EgoThinkReport(read_runs([path.parent]).runs).section()
+    report_section = build_section(EgoThinkReport(read_runs([path.parent]).runs))
     (row,) = run_rows(report_section, "egothink_table3")
     (run,) = read_runs([path.parent]).runs
     assert row["counting"] == run.tasks["egothink_counting"].metrics["score"]
@@ -135,5 +139,5 @@ def test_a_remark_names_the_demo_judge(tmp_path):
     write_run(tmp_path, "lmms-eval", "org/Model-7B", egothink_bench(2, 0.5, 1, judge="demo"))
     assert any(
         "demo judge" in remark
-        for remark in EgoThinkReport(read_runs([tmp_path]).runs).section().remarks
+        for remark in build_section(EgoThinkReport(read_runs([tmp_path]).runs)).remarks
     )

@@ -20,10 +20,11 @@ from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.report.benchmark import Inputs
 from lmms_egoplan.report.egothink.answer_files import write_judged
 from lmms_egoplan.report.egothink.report import EgoThinkReport
 from lmms_egoplan.report.runs import read_runs
+from lmms_egoplan.report.sections import build_section
+from lmms_egoplan.report.spec import Inputs
 from lmms_egoplan.stats.correction import FEWEST_RATED, corrected
 from report.egothink.synthetic_runs import CAPABILITIES, COUNT, NAMES, RUNS, records, score
 from report.joined import joined, rows, rows_of, run_rows
@@ -97,7 +98,7 @@ def test_all_dimensions_have_equal_weight_in_the_average_and_its_interval(tmp_pa
     ]
     tasks = egothink_bench(COUNT, 0.2, 1, truncated=0.0) | {"egothink_activity_activity": activity}
     write_run(tmp_path / "run", "lmms-eval", "org/Model-7B", tasks)
-    report_section = EgoThinkReport(read_runs([tmp_path]).runs).section()
+    report_section = build_section(EgoThinkReport(read_runs([tmp_path]).runs))
     (row,) = run_rows(report_section, "egothink_table3")
     answers = records(tmp_path, "run")
     assert row["average"] == pytest.approx(fmean(map(score, answers.values())))
@@ -112,7 +113,7 @@ def test_all_dimensions_have_equal_weight_in_the_average_and_its_interval(tmp_pa
 
 def test_one_question_in_a_dimension_gives_no_interval(tmp_path):
     write_run(tmp_path, "lmms-eval", "org/Model-7B", egothink_bench(1, 0.5, 1))
-    report_section = EgoThinkReport(read_runs([tmp_path]).runs).section()
+    report_section = build_section(EgoThinkReport(read_runs([tmp_path]).runs))
     assert report_section.headlines[0].value is not None
     assert report_section.headlines[0].interval is None
 
@@ -200,7 +201,7 @@ def test_judges_are_not_compared_on_few_identical_answers(written, tmp_path):
     for log in path.parent.glob("*.jsonl"):
         if "existence" not in log.name:
             log.write_text(log.read_text().replace("an answer to", "another answer to"))
-    report_section = EgoThinkReport(read_runs([written / "a", tmp_path]).runs).section()
+    report_section = build_section(EgoThinkReport(read_runs([written / "a", tmp_path]).runs))
     assert "egothink_judges" not in {table.key for table in report_section.tables}
 
 
@@ -234,7 +235,8 @@ def test_table_10_with_rows_from_labels(one_run, tmp_path):
         for number in (1, 2)
     ]
     (row,) = report_rows(
-        report(one_run, write_labels(tmp_path / "labels", answers)).section(), "egothink_table10"
+        build_section(report(one_run, write_labels(tmp_path / "labels", answers))),
+        "egothink_table10",
     )
     assert row["grading_methods"] == "People, mine"
     assert (row["object_existence"], row["planning_assistance"], row["answers"]) == (50, 100, 6)
@@ -253,7 +255,8 @@ def test_table_9_uses_identical_answers(one_run, tmp_path):
         {"id": records[0].id, "model": "other", "answer": "no run has this", "rating": 0.0}
     )
     rows = report_rows(
-        report(one_run, write_labels(tmp_path / "labels", answers)).section(), "egothink_table9"
+        build_section(report(one_run, write_labels(tmp_path / "labels", answers))),
+        "egothink_table9",
     )
     row = next(row for row in rows if row["evaluator"] == f"Human ({graded.name})")
     names = ("existence", "attribute", "affordance", "assistance", "navigation")
@@ -270,7 +273,7 @@ def test_few_answers_have_no_coefficient_and_a_reason(one_run, tmp_path):
     answers = [
         {"id": r.id, "model": "mine", "answer": r.answer, "rating": r.rating} for r in records
     ]
-    section = report(one_run, write_labels(tmp_path / "labels", answers)).section()
+    section = build_section(report(one_run, write_labels(tmp_path / "labels", answers)))
     row = next(
         row
         for row in report_rows(section, "egothink_table9")
@@ -288,11 +291,11 @@ def test_an_answer_in_two_folders_is_rejected(one_run, tmp_path):
     with pytest.raises(
         LmmsEgoplanError, match=r"two/people\.jsonl, line 1: .*1 of mine is labelled in .*one, too"
     ):
-        EgoThinkReport(one_run, Inputs(labelled=dict.fromkeys(folders, "egothink"))).section()
+        build_section(EgoThinkReport(one_run, Inputs(labelled=dict.fromkeys(folders, "egothink"))))
 
 
 def test_without_labels_only_published_rows_are_shown(one_run):
-    section = EgoThinkReport(one_run).section()
+    section = build_section(EgoThinkReport(one_run))
     assert report_rows(section, "egothink_table9") == report_rows(section, "egothink_table10") == []
 
 
@@ -301,7 +304,7 @@ def test_an_invalid_rating_names_file_and_field(one_run, tmp_path):
         tmp_path / "labels", [{"id": "existence/1", "model": "a", "answer": "b", "rating": 2}]
     )
     with pytest.raises(LmmsEgoplanError, match=r"people\.jsonl, line 1: rating: "):
-        report(one_run, folder).section()
+        build_section(report(one_run, folder))
 
 
 RATINGS = {
@@ -592,7 +595,7 @@ FORMATS = [
 def test_formats_are_compared_within_dimensions(tmp_path):
     write_run(tmp_path, "lm-eval", "org/Model-7B", asked_in(FORMATS, 3, "gpt", 24))
     graded = EgoThinkReport(read_runs([tmp_path]).runs)
-    section = graded.section()
+    section = build_section(graded)
     (part,) = (part for part in section.slices if part.attribute == "question format")
     assert part.names == ["yes or no", "what", "other"]
     table_rows = {row["dimensions"]: row for row in rows(section, "egothink_formats")}
@@ -622,7 +625,7 @@ def test_without_samples_or_texts_no_formats_are_compared(tmp_path):
         tmp_path / "a", "lmms-eval", "org/A-7B", egothink_bench(COUNT, 0.5, 1), log_samples=False
     )
     write_run(tmp_path / "b", "lmms-eval", "org/B-7B", asked_in(FORMATS, 3, "gpt"))
-    section = EgoThinkReport(read_runs([tmp_path]).runs).section()
+    section = build_section(EgoThinkReport(read_runs([tmp_path]).runs))
     assert "egothink_formats" not in {table.key for table in section.tables}
     assert "question format" not in {part.attribute for part in section.slices}
 
@@ -635,7 +638,7 @@ def test_means_by_judge_are_over_the_answers_that_all_rated(tmp_path):
     sample = [answer for name in ("existence", "navigation") for answer in judged["a"][name]]
     labels = [{"id": x["id"], "model": "m", "answer": x["answer"], "rating": 0.5} for x in sample]
     folder = write_labels(tmp_path / "labels", labels)
-    section = report(read_runs([tmp_path / "a", tmp_path / "b"]).runs, folder).section()
+    section = build_section(report(read_runs([tmp_path / "a", tmp_path / "b"]).runs, folder))
     table_rows = rows(section, "egothink_judge_means")
     assert [(row["evaluator"], row["group"]) for row in table_rows] == [
         (judge, group) for judge in ("gpt", "qwen", "people") for group in ("object", "planning")

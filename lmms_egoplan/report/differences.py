@@ -1,0 +1,72 @@
+"""Differences of two tasks' main scores."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from lmms_egoplan.report import document
+from lmms_egoplan.report.comparability import unequal
+from lmms_egoplan.report.headlines import why_no_interval_of
+from lmms_egoplan.report.scores import Answer, ScoredTask
+from lmms_egoplan.report.spec import Spec
+from lmms_egoplan.stats.means import Mean
+from lmms_egoplan.text import join_list
+
+
+def difference_of(
+    first: ScoredTask,
+    second: ScoredTask,
+    spec: Spec,
+    mean_of_differences: Callable[[Sequence[Answer]], Mean],
+) -> document.Difference | None:
+    """Compare two tasks' main scores over the questions with scores in both.
+
+    Return None without such questions.
+
+    Args:
+        first: The first task.
+        second: The second task.
+        spec: The benchmark's facts.
+        mean_of_differences: See `BenchmarkReport.mean_of_differences`.
+    """
+    measure = spec.measure
+    second_answers = second.answers or {}
+    shared: list[Answer] = []
+    differences: list[float] = []
+    for key, answer in (first.answers or {}).items():
+        if key not in second_answers:
+            continue
+        first_score = answer.scores.get(measure)
+        second_score = second_answers[key].scores.get(measure)
+        if first_score is not None and second_score is not None:
+            differences.append(first_score - second_score)
+            shared.append(replace(answer, scores={measure: first_score - second_score}))
+    if not shared:
+        return None
+    mean = mean_of_differences(shared)
+    low, high = mean.ends
+    return document.Difference(
+        first=first.run.name,
+        second=second.run.name,
+        task=first.task,
+        value=mean.value or 0.0,
+        low=low,
+        high=high,
+        questions=len(shared),
+        won=sum(value > 0 for value in differences),
+        lost=sum(value < 0 for value in differences),
+        no_interval=why_no_interval_of(mean, spec.clusters),
+        why=_why_not_comparable(first, second),
+    )
+
+
+def _why_not_comparable(first: ScoredTask, second: ScoredTask) -> str:
+    """Return why two tasks are not comparable; "" if they are."""
+    names = dict.fromkeys(part.name for part in unequal(first, second))
+    if names:
+        return f"different {join_list([*names])}"
+    reasons = dict.fromkeys((*first.objections, *second.objections))
+    subset = first.task_run.subset
+    if subset and {*(first.answers or ())} == {*(second.answers or ())}:
+        # Compact runs with the same questions are comparable in this respect.
+        return "; ".join(reason for reason in reasons if not reason.startswith(subset))
+    return "; ".join(reasons)

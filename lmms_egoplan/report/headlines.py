@@ -1,0 +1,67 @@
+"""The main score of a task for the summary, with its protocol."""
+
+from collections.abc import Iterator
+from textwrap import shorten
+
+from lmms_egoplan.report import document
+from lmms_egoplan.report.scores import NONE, ScoredTask
+from lmms_egoplan.report.spec import Spec
+from lmms_egoplan.stats.intervals import why_no_interval
+from lmms_egoplan.stats.means import Mean
+
+# Conditions whose names stay plural before a value: "frames 8", but "judge gpt-4o".
+_COUNTED = ("frames", "new tokens", "prompts among the model arguments")
+# Conditions that a protocol has in another form: the task's name and `ScoredTask.plain_text`.
+_UNNAMED = ("tasks", "chat templates")
+# Longest value of a condition in a protocol, such as a system instruction.
+_LONGEST = 80
+
+
+def headline_of(task: ScoredTask, spec: Spec) -> document.Headline:
+    """Return the main score of a task for the summary."""
+    main = task.main
+    return document.Headline(
+        run=task.run.name,
+        benchmark=spec.title,
+        task=task.task,
+        metric=spec.metric,
+        value=main.value,
+        decimals=spec.decimals,
+        interval=main.interval,
+        questions=main.questions,
+        coverage=task.coverage,
+        truncated=task.truncated,
+        truncated_of=task.truncated_of,
+        no_interval="" if main.value is None else why_no_interval_of(main, spec.clusters),
+        apart=task.objections,
+        is_demo=task.is_demo,
+        protocol=", ".join((task.task, *_protocol(task))),
+        gallery=task.gallery,
+    )
+
+
+def _protocol(task: ScoredTask) -> Iterator[str]:
+    """Yield version, judge and the other conditions that must be equal in comparable runs."""
+    if task.task_run.version:
+        yield f"version {task.task_run.version}"
+    if task.plain_text:
+        yield task.plain_text
+    for name, value in (task.conditions | task.settings).items():
+        if name not in _UNNAMED and value not in (None, "", NONE):
+            noun = name if name in _COUNTED else name.removesuffix("s")
+            text = shorten(value, _LONGEST, placeholder=" \u2026")
+            yield f"{noun} {text}"
+
+
+def why_no_interval_of(mean: Mean, clusters: str) -> str:
+    """Return why a mean has no interval; "" if it has one.
+
+    Args:
+        mean: The mean.
+        clusters: See `Spec.clusters`.
+    """
+    if mean.interval:
+        return ""
+    if mean.drawn is not None:
+        return why_no_interval(mean.drawn, "questions")
+    return why_no_interval(mean.clusters, clusters)

@@ -1,0 +1,137 @@
+"""Build a benchmark's section of the report: scores, tables, figures, remarks and slices."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lmms_egoplan.report import document
+from lmms_egoplan.report.benchmark import BenchmarkReport
+from lmms_egoplan.report.changes import changes_of
+from lmms_egoplan.report.findings import finding
+from lmms_egoplan.report.ledger import runs_and_ledger
+from lmms_egoplan.report.panels import tables_of
+from lmms_egoplan.report.slices import group_of, slices_of
+from lmms_egoplan.report.tables import Table
+from lmms_egoplan.text import join_list
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
+
+TableOrFigure = TypeVar("TableOrFigure", Table, document.Figure)
+
+
+def build_section(report: BenchmarkReport[Any]) -> document.Section | None:
+    """Return the benchmark's part of the page.
+
+    Return None if there are neither runs of its tasks nor labels. Without runs, the section has
+    only the tables and figures that labels fill.
+
+    Raises:
+        LmmsEgoplanError: an input cannot be used.
+    """
+    if not report.tasks:
+        return _section_of_labels(report)
+    tables: list[Table] = []
+    for table in _all_tables(report):
+        if table and table.rows:
+            tables += (_marked(part, report) for part in table.parted())
+    return replace(
+        scores_section(report),
+        tables=tuple(tables),
+        figures=_marked_figures(report),
+        remarks=tuple(remarks_of(report)),
+        slices=tuple(slices_of(report)),
+        changes=tuple(changes_of(report)),
+        baselines=tuple(
+            group_of(task.task, task.run.name, task.main, report.SPEC.clusters)
+            for task in report.text_baselines
+        ),
+    )
+
+
+def _section_of_labels(report: BenchmarkReport[Any]) -> document.Section | None:
+    """Return the section with the tables and figures that labels fill; None without any."""
+    tables = [table for table in report.tables() if table is not None and table.has_own]
+    if not tables:
+        return None
+    return document.Section(
+        report.SPEC.name,
+        report.SPEC.title,
+        report.SPEC.lead,
+        (),
+        tuple(_marked(table, report) for table in tables),
+        _marked_figures(report),
+        tuple(remarks_of(report)) if report.shortcuts else (),
+    )
+
+
+def scores_section(report: BenchmarkReport[Any]) -> document.Section:
+    """Return the section for a terminal.
+
+    It is without tables, figures, remarks, slices and changes.
+    """
+    spec = report.SPEC
+    main = report.headlines[: len(report.main_tasks())]
+    sentences = finding(spec.title, main, report.differences, report.reference, spec.unit)
+    return document.Section(
+        spec.name,
+        spec.title,
+        spec.lead,
+        tuple(report.headlines),
+        finding=(*sentences, *report.further_findings()),
+        unit=spec.unit,
+        top=spec.top,
+        reference=report.reference,
+        differences=report.differences,
+    )
+
+
+def _all_tables(report: BenchmarkReport[Any]) -> Iterator[Table | None]:
+    """Yield the benchmark's tables, those of panels, and the runs next to the ledger."""
+    yield from report.tables()
+    yield from panel_tables(report)
+    fields = report.SPEC.ledger_fields
+    means = [(task, report.subset_means(task)) for task in report.tasks if task.task in fields]
+    yield runs_and_ledger(report.SPEC.name, means, fields)
+
+
+def panel_tables(report: BenchmarkReport[Any]) -> Iterator[Table]:
+    """Return the table of panels of judges, if there are any."""
+    return tables_of(report.SPEC.name, report.tasks, report.SPEC.panel, report.mean_over)
+
+
+def _marked_figures(report: BenchmarkReport[Any]) -> tuple[document.Figure, ...]:
+    return tuple(_marked(figure, report) for figure in report.figures() if figure is not None)
+
+
+def _marked(part: TableOrFigure, report: BenchmarkReport[Any]) -> TableOrFigure:
+    """Mark a table or figure with scores of the demo as meaningless, in its title."""
+    if not any(task.is_demo for task in (*report.tasks, *report.shortcuts)):
+        return part
+    title = f"{part.title} ({document.DEMO})"
+    if isinstance(part, document.Figure):
+        return replace(part, title=title, draw=partial(_draw_marked, part.draw))
+    return replace(part, title=title) if part.has_own else part
+
+
+def _draw_marked(draw: "Callable[[], Drawing]") -> "Drawing":
+    drawing = draw()
+    drawing.supxlabel(document.DEMO)  # Below the axes, since the legend is above them.
+    return drawing
+
+
+def remarks_of(report: BenchmarkReport[Any]) -> Iterator[str]:
+    """Describe flaws and gaps of the runs, each in a sentence or two."""
+    tasks = [*report.own_tasks, *report.shortcuts]
+    names: dict[str, list[str]] = {}
+    for task in tasks:
+        for text in (*report.flaws(task), *task.remarks):
+            names.setdefault(text, []).append(task.name)
+    for text, task_names in names.items():
+        yield f"{join_list(task_names, 8)}: {text}"
+    demo = [task.name for task in tasks if task.is_demo]
+    if demo:
+        yield f"{document.DEMO_NOTE} {', '.join(demo)}."
+    yield from report.gaps()
