@@ -9,7 +9,7 @@ from rich.console import Console
 from lmms_egoplan.benchmarks.base import BENCHMARKS, DEMO_SETS
 from lmms_egoplan.harnesses.requirements import require
 from lmms_egoplan.report.runs import read_scores
-from lmms_egoplan.report.summary import print_runs
+from lmms_egoplan.report.terminal import print_runs
 
 
 def demo(

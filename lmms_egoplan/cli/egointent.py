@@ -203,7 +203,7 @@ def judge(
     """
     # Imported here because reports load SciPy.
     from lmms_egoplan.report.judged import read_judged
-    from lmms_egoplan.report.summary import print_runs
+    from lmms_egoplan.report.terminal import print_runs
 
     asking = LlmUsage(
         retry_rejected,

@@ -8,8 +8,8 @@ import typer
 from rich.console import Console
 
 from lmms_egoplan.report.ledger import ledger_table, read_ledger, scores_of_model
-from lmms_egoplan.report.summary import print_table
 from lmms_egoplan.report.tables import Row, csv_of, markdown_of
+from lmms_egoplan.report.terminal import print_table
 
 Benchmark = Literal["egoplan", "egoplan_bench2", "egothink"]
 Form = Literal["text", "md", "csv"]

@@ -25,17 +25,15 @@ from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.runs import read_run, read_scores, with_samples
 from lmms_egoplan.report.sections import panel_tables
 from lmms_egoplan.report.strips import SOME, Pictures
-from lmms_egoplan.report.summary import (
+from lmms_egoplan.report.summary import model_card, number_table, short_table
+from lmms_egoplan.report.tables import clean, csv_of, latex_of, markdown_of
+from lmms_egoplan.report.terminal import (
     Reports,
-    model_card,
-    number_table,
     print_scores,
     print_summary,
     print_table,
     sections_of,
-    short_table,
 )
-from lmms_egoplan.report.tables import clean, csv_of, latex_of, markdown_of
 from lmms_egoplan.report.two_runs import compare_settings, compare_tasks
 from lmms_egoplan.stats.equivalence import MARGIN
 from lmms_egoplan.text import join_list

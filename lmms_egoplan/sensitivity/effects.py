@@ -20,8 +20,8 @@ from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood
 from lmms_egoplan.report.axes import axis_of
 from lmms_egoplan.report.page import template
-from lmms_egoplan.report.summary import print_table
 from lmms_egoplan.report.tables import Table, markdown_of, show
+from lmms_egoplan.report.terminal import print_table
 from lmms_egoplan.sensitivity.conditions import PRESET, Condition, Replies, Reply
 from lmms_egoplan.sensitivity.tables import (
     RULE_OF_THREE,
