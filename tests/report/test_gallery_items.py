@@ -22,15 +22,15 @@ from report.report_json import benchmark_of
 from report.synthetic import write_run
 
 
-def test_without_prepared_data_questions_come_from_lm_evals_logs(small, monkeypatch, tmp_path):
-    items = gallery_items(small.report(small.runs))
+def test_without_prepared_data_questions_come_from_lm_evals_logs(any_small, monkeypatch, tmp_path):
+    items = gallery_items(any_small.report(any_small.runs))
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
-    logged = gallery_items(small.report(small.runs))
+    logged = gallery_items(any_small.report(any_small.runs))
     assert [(item.key, item.question) for item in logged] == [
         (item.key, item.question) for item in items
     ]
     assert {item.images for item in logged} == {None}
-    bare = small.report([run for run in small.runs if run.harness == "lmms-eval"])
+    bare = any_small.report([run for run in any_small.runs if run.harness == "lmms-eval"])
     assert [item.key for item in gallery_items(bare)] == [item.key for item in items]
     assert {item.images for item in gallery_items(bare)} == {None}
     assert not {item.question for item in gallery_items(bare)} & {item.question for item in items}
@@ -51,12 +51,12 @@ def test_equal_ids_with_other_gold_answers_are_other_questions(any_small, tmp_pa
     write_run(tmp_path / "one", "lmms-eval", "org/One", tasks)
     write_run(tmp_path / "other", "lmms-eval", "org/Other", other_tasks)
     runs = read_runs([tmp_path]).runs
-    report = small.report(runs)
+    report = any_small.report(runs)
     section = build_section(report)
     assert f"{report.SPEC.name}_comparisons" not in {table.key for table in section.tables}
     items = {item.key: item for item in gallery_items(report)}
     alone = [
-        {item.key: item.identity for item in gallery_items(small.report([run]))} for run in runs
+        {item.key: item.identity for item in gallery_items(any_small.report([run]))} for run in runs
     ]
     keys = [*alone[0]]
     assert items.keys() == {*keys, *(f"{key} (2)" for key in keys)}
@@ -71,9 +71,9 @@ def test_equal_ids_with_other_gold_answers_are_other_questions(any_small, tmp_pa
     assert any(str(missing) in remark and "prepared data" in remark for remark in section.remarks)
 
 
-def test_questions_have_the_video_and_each_answer_has_its_task(small):
-    tasks = {(name, task.version) for run in small.runs for name, task in run.tasks.items()}
-    items = gallery_items(small.report(small.runs))
+def test_questions_have_the_video_and_each_answer_has_its_task(any_small):
+    tasks = {(name, task.version) for run in any_small.runs for name, task in run.tasks.items()}
+    items = gallery_items(any_small.report(any_small.runs))
     assert {answer.task for item in items for answer in item.answers.values()} <= tasks
     has_videos = any_small.report.SPEC.clusters == "videos"
     assert [item.video is not None for item in items] == [has_videos] * len(items)
@@ -82,8 +82,8 @@ def test_questions_have_the_video_and_each_answer_has_its_task(small):
 
 def test_runs_of_another_benchmark_have_no_section(any_small, tmp_path):
     tasks = [{"actplan": actplan_answers(4, 0.5)}, {"egointent": egointent_answers(4, 50)}]
-    write_run(tmp_path, "lmms-eval", "org/Model-7B", tasks[small.report.SPEC.name == "actplan"])
-    report = small.report(read_runs([tmp_path]).runs)
+    write_run(tmp_path, "lmms-eval", "org/Model-7B", tasks[any_small.report.SPEC.name == "actplan"])
+    report = any_small.report(read_runs([tmp_path]).runs)
     assert (build_section(report), gallery_items(report)) == (None, [])
 
 
@@ -96,7 +96,7 @@ def test_a_run_without_samples_has_only_its_scores(any_small, tmp_path):
     _, harness, model, tasks, _ = min(any_small.counting.runs(), key=lambda run: len(run[3]))
     write_run(tmp_path, harness, model, tasks, log_samples=False)
     runs = read_runs([tmp_path]).runs
-    report = small.report(runs, small.inputs)
+    report = any_small.report(runs, any_small.inputs)
     section = build_section(report)
     scores = {
         (score["run"], score["task"]): score
@@ -129,7 +129,9 @@ def test_a_sample_of_another_form_is_an_error_that_names_run_and_task(any_small)
     broken = replace(task, samples=(first | {any_small.counting.RECORD: {"id": "1"}}, *further))
     with pytest.raises(LmmsEgoplanError, match=f"{re.escape(run.name)}, samples of {task.task}"):
         build_section(
-            small.report([replace(run, tasks=run.tasks | {task.task: broken})], small.inputs)
+            any_small.report(
+                [replace(run, tasks=run.tasks | {task.task: broken})], any_small.inputs
+            )
         )
 
 

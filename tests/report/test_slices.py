@@ -126,8 +126,10 @@ def test_slices_are_those_of_the_samples(benchmark, any_small, counting, answers
 
 def test_slices_by_labels_include_only_labelled_answers(any_small, counting, answers, tmp_path):
     labelled = counting.write_labels(tmp_path, answers.get(counting.LABELLED))
-    inputs = replace(small.inputs, labelled={tmp_path: small.report.SPEC.name})
-    benchmark = benchmark_of(build_section(small.report(small.runs, inputs)), small.runs)
+    inputs = replace(any_small.inputs, labelled={tmp_path: any_small.report.SPEC.name})
+    benchmark = benchmark_of(
+        build_section(any_small.report(any_small.runs, inputs)), any_small.runs
+    )
     assert {*attributes(benchmark)} - {*counting.ATTRIBUTES} == {*labelled}
     for attribute, by_group in labelled.items():
         members = groups(benchmark, attribute)
