@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from lmms_egoplan.benchmarks.actplan.bleurt import NO_CLASSIFIER
+from lmms_egoplan.benchmarks.actplan.classifier import NO_CLASSIFIER
 from lmms_egoplan.benchmarks.actplan.plans import ERRORS, VERDICTS
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
 from lmms_egoplan.report.actplan import marks

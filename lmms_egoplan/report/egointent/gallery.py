@@ -7,10 +7,10 @@ from typing import Any
 
 from PIL import Image
 
+from lmms_egoplan.benchmarks.egointent.frames import step_frames, thin
+from lmms_egoplan.benchmarks.egointent.judge import GradedStep
 from lmms_egoplan.benchmarks.egointent.prepare import SPLIT
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, TITLES
-from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
-from lmms_egoplan.benchmarks.egointent.visuals import step_frames, thin
+from lmms_egoplan.benchmarks.egointent.prompts import FIELDS, TITLES
 from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.media.frames import read_video_frames
 from lmms_egoplan.report.document import Images, ShownAnswer, Verdict

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from lmms_egoplan.benchmarks.egointent.protocol import RELEASE_NAMES, TITLES
+from lmms_egoplan.benchmarks.egointent.prompts import RELEASE_NAMES, TITLES
 from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
 from lmms_egoplan.report.egointent.answers import OFFICIAL, SCORES, EgoIntentTask, fields_of
 from lmms_egoplan.report.egointent.gallery import RIGHT, WRONG

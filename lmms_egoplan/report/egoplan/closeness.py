@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
+from lmms_egoplan.benchmarks.egoplan.question import LETTERS
 from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.report.egoplan.answers import Series
 from lmms_egoplan.report.egoplan.notes import INTERVAL_NOTE
@@ -55,7 +55,7 @@ def _closeness_rows(
 ) -> Iterator[dict[str, Value]]:
     """Yield each task's mean `preference` of its wrong answers, by each similarity."""
     # Importing nltk takes seconds.
-    from lmms_egoplan.benchmarks.egoplan.baselines import shared_stems
+    from lmms_egoplan.report.egoplan.baselines import shared_stems
 
     values = similarities.values
     measures: dict[str, Callable[[str, str], float]] = {"word stems in common": shared_stems}

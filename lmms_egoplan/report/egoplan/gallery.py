@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan import visuals
-from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
+from lmms_egoplan.benchmarks.egoplan.question import LETTERS
 from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.report.document import ShownAnswer, Verdict
 from lmms_egoplan.report.egoplan.docs import references

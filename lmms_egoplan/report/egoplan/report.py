@@ -5,13 +5,8 @@ from functools import cached_property
 from itertools import groupby
 
 from lmms_egoplan.benchmarks.egoplan import visuals
-from lmms_egoplan.benchmarks.egoplan.records import (
-    AGREED,
-    EGO4D,
-    EPIC_KITCHENS,
-    Verified,
-    read_checked,
-)
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
+from lmms_egoplan.benchmarks.egoplan.verification import AGREED, Verified, read_checked
 from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.report.document import Figure
 from lmms_egoplan.report.egoplan.answers import EGOPLAN, Groups, Series, grouped

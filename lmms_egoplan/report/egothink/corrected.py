@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from lmms_egoplan.benchmarks.egothink.answers import JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, dimension_of
-from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.report.egothink.agreement import coefficient_cells
 from lmms_egoplan.report.egothink.answer_files import RatedAnswer
 from lmms_egoplan.report.egothink.answers import EgoThinkTask

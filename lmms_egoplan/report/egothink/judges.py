@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from statistics import fmean
 
+from lmms_egoplan.benchmarks.egothink.answers import JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, capability_of, dimension_of
 from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
-from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.report.egothink.agreement import coefficient_cells, pair_coefficients
 from lmms_egoplan.report.egothink.answer_files import RatedAnswer
 from lmms_egoplan.report.egothink.answers import CAPABILITIES, EgoThinkTask

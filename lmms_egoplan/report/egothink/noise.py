@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from lmms_egoplan.benchmarks.egothink.metrics import noise_by_dimension
 from lmms_egoplan.benchmarks.splits import EGOTHINK
+from lmms_egoplan.report.egothink.agreement import noise_by_dimension
 from lmms_egoplan.report.egothink.answer_files import read_repeated
 from lmms_egoplan.report.scores import in_percent
 from lmms_egoplan.report.tables import Column, Table, Value, table_of_runs

@@ -13,8 +13,7 @@ from PIL import Image
 
 from lmms_egoplan.benchmarks.egointent.judge import GradedStep
 from lmms_egoplan.benchmarks.egointent.metrics import score_step
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
-from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
+from lmms_egoplan.benchmarks.egointent.prompts import FIELDS
 from lmms_egoplan.report.egointent.answers import read_graded
 from lmms_egoplan.report.egointent.heatmap import draw, heatmap_figure, heatmap_of
 from lmms_egoplan.report.egointent.report import EgoIntentReport

@@ -6,7 +6,7 @@ from statistics import fmean
 import pytest
 
 from benchmarks.egointent.synthetic import egointent_answers
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from lmms_egoplan.benchmarks.egointent.prompts import FIELDS
 from lmms_egoplan.report.egointent.report import EgoIntentReport
 from lmms_egoplan.report.gallery_items import gallery_items
 from lmms_egoplan.report.recompute import check

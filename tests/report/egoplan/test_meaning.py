@@ -16,6 +16,7 @@ from lmms_egoplan.encoder import ENCODER_VARIABLE
 from lmms_egoplan.report.build import build_report
 from lmms_egoplan.report.document import json_of
 from lmms_egoplan.report.egoplan.answers import EGOPLAN, read_choice
+from lmms_egoplan.report.egoplan.baselines import baseline_points
 from lmms_egoplan.report.egoplan.report import EgoPlanReport
 from lmms_egoplan.report.gallery_items import gallery_items
 from lmms_egoplan.report.runs import read_runs
