@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from lmms_egoplan.jsonl import member
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
 
 # The harnesses write these versions for a task without one.
@@ -69,6 +70,21 @@ def base_task(task: str) -> str | None:
     """
     return max(
         (name for name in _package_metadata() if task.startswith(name)), key=len, default=None
+    )
+
+
+def task_benchmark(task: str, config: Any) -> str | None:
+    """Return the benchmark of a task of this package; None for other tasks.
+
+    The task's metadata names it. Without this entry, it is that of the package's task that the
+    name begins with.
+
+    Args:
+        task: Name of the task.
+        config: Its configuration, as a harness logs it.
+    """
+    return member(config, "metadata", "benchmark") or package_benchmarks().get(
+        base_task(task) or ""
     )
 
 

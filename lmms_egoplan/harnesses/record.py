@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import sys
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
@@ -19,20 +18,17 @@ import torch.distributed as dist
 
 from lmms_egoplan.benchmarks.base import stated_pixels
 from lmms_egoplan.benchmarks.subset import SUBSET, designs_of
+from lmms_egoplan.harnesses.evaluation import Evaluation, evaluating, running
 from lmms_egoplan.harnesses.pixels import NOT_KNOWN, is_as_stated
 from lmms_egoplan.jsonl import member
 from lmms_egoplan.judging.judgement import version_under
 from lmms_egoplan.ranking.chat_templates import NO_TEMPLATE, NOT_APPLIED
 
-# The known counts of each question of this process, or functions that return them, by task and
-# document.
-_counts: defaultdict[tuple[Any, Any], dict[str, Any]] = defaultdict(dict)
-
 
 def note(request: Any, **counts: Any) -> None:
     """Record the known counts of a request's question; without any, only that it was asked.
 
-    Thread-safe.
+    Thread-safe. Outside an evaluation, nothing is recorded.
 
     Args:
         request: A request of a harness, with ``task_name`` and ``doc_id``.
@@ -40,7 +36,9 @@ def note(request: Any, **counts: Any) -> None:
             as integers, and ``asked``, the prompt before the chat template; or functions to call
             after the run, unless a later call has the value.
     """
-    _counts[request.task_name, request.doc_id].update(counts)
+    evaluation = running()
+    if evaluation is not None:
+        evaluation.counts[request.task_name, request.doc_id].update(counts)
 
 
 def known(task: Any, document: Any) -> dict[str, int]:
@@ -48,7 +46,10 @@ def known(task: Any, document: Any) -> dict[str, int]:
 
     They are stored with a cached response.
     """
-    counts = _counts.get((task, document), {})
+    evaluation = running()
+    if evaluation is None:
+        return {}
+    counts = evaluation.counts.get((task, document), {})
     return {name: count for name, count in counts.items() if isinstance(count, int)}
 
 
@@ -112,9 +113,9 @@ def recorded(
 
     @functools.wraps(evaluate)
     def evaluate_and_record(lm: Any, *args: Any, **kwargs: Any) -> Any:
-        _counts.clear()
-        results = evaluate(lm, *args, **kwargs)
-        counts = _gathered()
+        with evaluating(lm) as evaluation:
+            results = evaluate(lm, *args, **kwargs)
+            counts = _gathered(evaluation)
         if results is not None:
             tasks = dict.fromkeys(task for task, _ in counts)
             mark = (
@@ -275,10 +276,10 @@ def _package_versions() -> dict[str, str]:
     }
 
 
-def _gathered() -> dict[tuple[Any, Any], dict[str, int]]:
+def _gathered(evaluation: Evaluation) -> dict[tuple[Any, Any], dict[str, int]]:
     """Return the counts of the questions of all processes."""
     counts: dict[tuple[Any, Any], dict[str, int]] = {}
-    for question, of_question in _counts.items():
+    for question, of_question in evaluation.counts.items():
         counts[question] = {}
         for name, count in of_question.items():
             counts[question][name] = count() if callable(count) else count

@@ -24,7 +24,6 @@ def __getattr__(name: str) -> dict[str, Any]:
     return _members(is_thinking=name == "THINKING_MEMBERS")
 
 
-@cache
 def _why_unprepared(benchmark: Benchmark) -> str | None:
     """Return, and log once, why the suite skips a benchmark.
 
@@ -36,8 +35,14 @@ def _why_unprepared(benchmark: Benchmark) -> str | None:
         logger.error(f"{NAME}: {error}")
         raise
     if reason and is_first_process():
-        logger.warning(f"{NAME}: skipping {benchmark.title}: {reason}")
+        _warn_once(f"{NAME}: skipping {benchmark.title}: {reason}")
     return reason
+
+
+@cache
+def _warn_once(message: str) -> None:
+    """Log a warning unless it was logged before."""
+    logger.warning(message)
 
 
 def _members(*, is_thinking: bool) -> dict[str, Any]:

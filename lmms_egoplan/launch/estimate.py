@@ -23,7 +23,8 @@ from rich.table import Table
 
 from lmms_egoplan.benchmarks.base import Judge
 from lmms_egoplan.benchmarks.subset import mark
-from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, set_loaded_model
+from lmms_egoplan.harnesses.evaluation import evaluating
+from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel
 from lmms_egoplan.harnesses.template_files import NONE
 from lmms_egoplan.judging.asking import LlmUsage
 from lmms_egoplan.judging.judgement import DEMO
@@ -103,18 +104,28 @@ def print_estimate(
     LlmUsage(is_estimate=True, prices=prices, steps=[*steps]).print_cost()
 
 
-def load_encoder(plan: Plan) -> tuple[Any, MediaLoader, str]:
-    """Return what encodes and loads questions as the backend does.
+@dataclass(frozen=True)
+class QuestionInputs:
+    """Encodes and loads questions as the backend of a plan does.
 
-    Also record the checkpoint's type for prompts.
-
-    Returns:
-        A `QuestionEncoder`, None for other backends; a loader; and the limits on pixels in words,
-        "" if not known.
+    Attributes:
+        encoder: A `QuestionEncoder`; None for other projects' backends.
+        loader: Loads images and clips.
+        pixels: The limits on pixels in words; "" if not known.
+        loaded_model: What tasks may know about the checkpoint; None for other projects' backends.
     """
+
+    encoder: Any
+    loader: MediaLoader
+    pixels: str = ""
+    loaded_model: LoadedModel | None = None
+
+
+def load_encoder(plan: Plan) -> QuestionInputs:
+    """Return what encodes and loads questions as the backend does."""
     count = int(plan.model_args.get("max_frames_num", _FRAMES))
     if not plan.backend.is_ours or plan.backend_name == "scripted":
-        return None, MediaLoader(count, takes_video=False), ""
+        return QuestionInputs(None, MediaLoader(count, takes_video=False))
     from lmms_egoplan.harnesses.checkpoints import load_config
     from lmms_egoplan.harnesses.pixels import PIXEL_ARGUMENTS, in_words, set_budget
     from lmms_egoplan.ranking.encoding import QuestionEncoder
@@ -138,13 +149,11 @@ def load_encoder(plan: Plan) -> tuple[Any, MediaLoader, str]:
     is_plain = arguments.get("chat_template") == NONE and not plan.backend.needs_vllm
     is_applied = uses_template(config.to_dict(), processor) and not is_plain
     encoder = QuestionEncoder(processor, apply_chat_template=is_applied)
-    set_loaded_model(
-        LoadedModel(
-            plan.backend_name, config.model_type, encoder.takes_video, encoder.has_system_turn
-        )
+    loaded_model = LoadedModel(
+        plan.backend_name, config.model_type, encoder.takes_video, encoder.has_system_turn
     )
     loader = MediaLoader(count, takes_video=encoder.takes_video and not plan.backend.needs_vllm)
-    return encoder, loader, pixels
+    return QuestionInputs(encoder, loader, pixels, loaded_model)
 
 
 def measure(
@@ -192,15 +201,16 @@ def used_steps(
 def _estimate(plan: Plan) -> tuple[list[TaskEstimate], list[Step], str]:
     logger.remove()
     os.environ.update(plan.environment())
-    encoder, loader, pixels = load_encoder(plan)
-    estimates = [_task_estimate(plan, task, encoder, loader) for task in plan.leaves.values()]
+    inputs = load_encoder(plan)
+    with evaluating(inputs):  # tasks ask for its model
+        estimates = [_task_estimate(plan, task, inputs) for task in plan.leaves.values()]
     steps: list[Step] = []
     for task in plan.leaves.values():
         for judge, settings in _judges(task):
             asking = LlmUsage(is_estimate=True)
             judge.estimate(_rows(plan, task), replace(settings, asking=asking))
             steps += asking.steps
-    return estimates, steps, pixels
+    return estimates, steps, inputs.pixels
 
 
 def _judges(task: Task) -> list[tuple[Judge, JudgeSettings]]:
@@ -222,7 +232,7 @@ def _rows(plan: Plan, task: Task) -> Any:
     return rows.select(range(min(len(rows), plan.limit or len(rows))))
 
 
-def _task_estimate(plan: Plan, task: Task, encoder: Any, loader: MediaLoader) -> TaskEstimate:
+def _task_estimate(plan: Plan, task: Task, inputs: QuestionInputs) -> TaskEstimate:
     rows = _rows(plan, task)
     # Tasks that only lm-eval has show no images.
     is_known = LM_EVAL_TASKS not in task.path.parents
@@ -233,7 +243,9 @@ def _task_estimate(plan: Plan, task: Task, encoder: Any, loader: MediaLoader) ->
     tokens = 0
     for position in sorted(positions):
         text, visuals = _question(plan, task.path, rows[position])
-        images_of_question, tokens_of_question = measure(encoder, loader, text, visuals)
+        images_of_question, tokens_of_question = measure(
+            inputs.encoder, inputs.loader, text, visuals
+        )
         images += images_of_question
         tokens += tokens_of_question
     factor = len(rows) / max(1, len(positions))
@@ -243,7 +255,7 @@ def _task_estimate(plan: Plan, task: Task, encoder: Any, loader: MediaLoader) ->
         covers=task.benchmark.covers(task.split, rows),
         requests=sum(len(choices) for choices in rows["choices"]) if task.ranks else len(rows),
         images=round(images * factor),
-        tokens=round(tokens * factor) if encoder and is_known else None,
+        tokens=round(tokens * factor) if inputs.encoder and is_known else None,
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from lmms_egoplan.jsonl import member
 from lmms_egoplan.judging.judgement import base_version
 from lmms_egoplan.paths import LM_EVAL_TASKS
-from lmms_egoplan.task_files import base_task, package_benchmarks, read_task_file, version_text
+from lmms_egoplan.task_files import read_task_file, task_benchmark, version_text
 
 CHECKPOINT = r"(?:checkpoint|ckpt|step|epoch|iter)[-_]?\d+"
 """Regular expression for a checkpoint's number in the name of a model or folder.
@@ -201,9 +201,7 @@ def scoring_of(task: str, config: Any, metrics: Collection[str]) -> Scoring | No
     """
     if not isinstance(config, Mapping):
         return None
-    benchmark = member(config, "metadata", "benchmark") or package_benchmarks().get(
-        base_task(task) or ""
-    )
+    benchmark = task_benchmark(task, config)
     fitting = [scoring for scoring in scorings() if scoring.benchmark == benchmark]
 
     def closeness(scoring: Scoring) -> tuple[int, int, int]:

@@ -136,16 +136,18 @@ class ReplyStore:
 
     def _print_cost(self, first: Sequence[Key], keys: Sequence[Key]) -> None:
         """Print the cost, estimated from the first batch."""
-        encoder, loader, _ = load_encoder(self._plan)
+        inputs = load_encoder(self._plan)
         images: dict[FrameSet, int] = {}
         num_tokens = 0
         for key, request in zip(first, self._requests(first), strict=True):
-            num_images, tokens_of_request = measure(encoder, loader, request.text, request.visuals)
+            num_images, tokens_of_request = measure(
+                inputs.encoder, inputs.loader, request.text, request.visuals
+            )
             images[_frame_set(key)] = num_images
             num_tokens += tokens_of_request
         num_frame_sets = len({_frame_set(key) for key in keys})
         decoded = sum(images.values()) * num_frame_sets // len(images)
-        tokens = f"~{num_tokens * len(keys) // len(first):,}" if encoder else "unknown"
+        tokens = f"~{num_tokens * len(keys) // len(first):,}" if inputs.encoder else "unknown"
         num_ranked = sum(variant.ranked for variant, _ in keys)
         typer.echo(
             f"Missing: {len(keys) - num_ranked:,} replies, {num_ranked:,} rankings, ~{decoded:,} "

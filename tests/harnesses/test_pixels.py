@@ -261,9 +261,9 @@ def test_the_estimate_before_a_run_counts_the_tokens_of_the_limits(checkpoint, t
             out=tmp_path,
         )
         assert [*unknown_arguments(arguments, plan.backend.parameters)] == []
-        encoder, loader, pixels = load_encoder(plan)
-        counts.append(measure(encoder, loader, text, visuals)[1])
-        print_estimate([], [], None, pixels)
+        inputs = load_encoder(plan)
+        counts.append(measure(inputs.encoder, inputs.loader, text, visuals)[1])
+        print_estimate([], [], None, inputs.pixels)
         texts.append(capsys.readouterr().out.replace("\n", " "))
     encoders = [
         QuestionEncoder(loaded("qwen3_vl")[0]),

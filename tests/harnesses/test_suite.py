@@ -22,9 +22,9 @@ SUITE = "egocentric_planning_suite"
 @pytest.fixture(autouse=True)
 def unprepared(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
-    suite._why_unprepared.cache_clear()
+    suite._warn_once.cache_clear()
     yield
-    suite._why_unprepared.cache_clear()
+    suite._warn_once.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +72,14 @@ def test_prepared_benchmarks_run_and_each_skipped_one_is_logged_once(prepared, w
         assert any(f" {benchmark.title}: " in line for line in skipped) is (
             benchmark.name != "egoplan_bench2"
         )
+
+
+@pytest.mark.parametrize("load", [in_lmms_eval, in_lm_eval])
+def test_another_data_folder_has_its_own_benchmarks(prepared, tmp_path, monkeypatch, load):
+    assert load(SUITE) == [["egoplan_bench2_generate", "egoplan_bench2"]]
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "empty"))
+    with pytest.raises((LmmsEgoplanError, ImportError)):
+        load(SUITE)
 
 
 @pytest.mark.parametrize("load", [in_lmms_eval, in_lm_eval])

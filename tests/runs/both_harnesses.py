@@ -87,20 +87,21 @@ def save_language_model(folder: Path) -> Path:
 def in_lmms_eval(
     checkpoint: Path | str,
     *tasks: str,
-    model: str = "hf_vlm",
+    model: Any = "hf_vlm",
     folder: Path = LMMS_EVAL_TASKS,
+    manager: LMMSTaskManager | None = None,
     **settings: Any,
 ) -> Run:
     """Evaluate with ``--model hf_vlm`` in float32.
 
-    For another model, `checkpoint` is the text of its arguments.
+    For another model, `checkpoint` is the text of its arguments. A loaded model needs a `manager`.
     """
     arguments = f"pretrained={checkpoint},dtype=float32" if model == "hf_vlm" else checkpoint
     evaluated = lmms_eval.simple_evaluate(
         model,
         arguments,
         tasks=list(tasks),
-        task_manager=lmms_tasks(model, folder),
+        task_manager=manager or lmms_tasks(model, folder),
         log_samples=True,
         **settings,
     )

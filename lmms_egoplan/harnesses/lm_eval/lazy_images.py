@@ -5,6 +5,7 @@ lm-eval collects the images of all requests before the first one runs.
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
@@ -13,7 +14,7 @@ from PIL import Image
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.memory_ahead import reserve_for
-from lmms_egoplan.storage import PreparedData
+from lmms_egoplan.storage import PreparedData, split_dir
 
 IMAGE_PLACEHOLDER = "<image>"
 
@@ -106,14 +107,16 @@ def stored_images(
     Raises:
         LmmsEgoplanError: The split was prepared again after the request was built.
     """
-    value = _column(prepared, split, data, column)[row][column]
+    value = _column(prepared, split_dir(prepared.benchmark, split), data, column)[row][column]
     images = value if isinstance(value, list) else [value]
     reserve_for(images)
     return [image.convert("RGB") for image in images]
 
 
 @functools.cache
-def _column(prepared: PreparedData, split: str, data: str, column: str) -> Dataset:
+def _column(prepared: PreparedData, folder: Path, data: str, column: str) -> Dataset:
+    """Return a column of the split in a folder, which depends on the root of the data."""
+    split = folder.name
     if prepared.fingerprint(split) != data:
         raise LmmsEgoplanError(
             f"{prepared.folder(split)}: prepared again after the requests were built; "

@@ -6,8 +6,8 @@ They compute and cache likelihoods of continuations after images.
 import functools
 import itertools
 import re
-from collections.abc import Iterable, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, ClassVar
@@ -69,6 +69,7 @@ class RankingModel(harness.TemplateLM):
         _workers: Number of threads that read and encode in advance.
         _identity: Identifies the model, its settings and the version of the ranking.
         _ledger: Record of the ranking paths, if responses are cached.
+        cache_identity: Identifies the model and its paths in the keys of cached responses.
         interleave: The parent's: whether images stay at their places in the text.
     """
 
@@ -80,6 +81,7 @@ class RankingModel(harness.TemplateLM):
     _workers: int
     _identity: str
     _ledger: PathLedger | None = None
+    cache_identity: str
     interleave: bool
 
     @property
@@ -119,7 +121,7 @@ class RankingModel(harness.TemplateLM):
                 Path(cache_hook.dbdict.filename).absolute().parent, self._identity
             )
             exclude = [ranker.exclude for ranker in self._rankers.values()]
-            _bind_cache(self._ledger.exclude_failed(self._identity, *exclude))
+            self.cache_identity = self._ledger.exclude_failed(self._identity, *exclude)
 
     def loglikelihood(self, requests: list[Instance], **_: Any) -> list[tuple[float, bool]]:
         """Return each continuation's log-probability and whether greedy decoding produces it.
@@ -257,7 +259,6 @@ def _filled(messages: list[Message], media: list[dict[str, Any]]) -> list[Messag
     return [{**message, "content": items(message["content"])} for message in messages]
 
 
-_hash_args = harness.hash_args
 _attribute = harness.CachingLM.__getattr__
 
 
@@ -272,9 +273,10 @@ def _cached_attribute(cached: harness.CachingLM, name: str) -> Any:
         return attribute
 
     def respond(requests: list[Instance]) -> list[Any]:
-        if name == "loglikelihood":
-            cached.lm.forget_incomplete(requests)
-        responses = attribute(requests)
+        with _bound_keys(cached.lm.cache_identity):
+            if name == "loglikelihood":
+                cached.lm.forget_incomplete(requests)
+            responses = attribute(requests)
         for request, response in zip(requests, responses, strict=True):
             record.note(request, **getattr(response, "counts", {}))
         return responses
@@ -285,14 +287,20 @@ def _cached_attribute(cached: harness.CachingLM, name: str) -> Any:
 harness.CachingLM.__getattr__ = _cached_attribute
 
 
-def _bind_cache(identity: str) -> None:
-    """Add the evaluated model's identity to the keys of ``--use_cache``.
+@contextmanager
+def _bound_keys(identity: str) -> Iterator[None]:
+    """Add a model's identity to the keys of ``--use_cache`` while it responds.
 
     Otherwise, these depend only on the request.
     """
+    hash_args = harness.hash_args
 
-    @functools.wraps(_hash_args)
+    @functools.wraps(hash_args)
     def hash_bound(attr: str, args: Iterable[Any]) -> str:
-        return _hash_args(attr, [*args, identity])
+        return hash_args(attr, [*args, identity])
 
     harness.hash_args = hash_bound
+    try:
+        yield
+    finally:
+        harness.hash_args = hash_args

@@ -2,34 +2,24 @@
 
 The harness passes a filter this rank's responses and the whole dataset. With ``--limit``,
 ``--offset`` or several ranks, the filter cannot match responses with documents, and it never gets
-token counts. The ensemble that applies filters is therefore patched to pass them the requests
-first.
+token counts. `patches.show_requests_to_filters` therefore passes them the requests first.
 """
 
-import functools
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from lmms_eval import evaluator
-from lmms_eval.api.filter import Filter, FilterEnsemble
+from lmms_eval.api.filter import Filter
 from lmms_eval.api.instance import Instance
 from lmms_eval.api.reasoning import parse_reasoning_tags_config, strip_reasoning_tags
-from lmms_eval.api.task import ConfigurableTask, Task
 from loguru import logger
-from tenacity import retry_if_not_exception_type
 
-from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.generated_reply import GeneratedReply
-from lmms_egoplan.harnesses import record
-from lmms_egoplan.harnesses.lmms_eval import response_cache
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, loaded_model
-from lmms_egoplan.judging.judge import announce_requests
 from lmms_egoplan.judging.probe import announce_judge
 from lmms_egoplan.judging.settings import JudgeSettings, judge_settings
 from lmms_egoplan.processes import num_processes
-from lmms_egoplan.text import clean_text
 
 # Default of the harness's --reasoning_tags, for runs not started from its command line.
 _REASONING_TAGS = '[["<think>", "</think>"], ["<analysis>", "</analysis>"]]'
@@ -193,70 +183,3 @@ def _truncated(request: Instance) -> bool | None:
     if limit is None or counts is None or counts.output_tokens is None:
         return None
     return counts.output_tokens >= limit
-
-
-def _show_requests_to_filters() -> None:
-    apply = FilterEnsemble.apply
-
-    @functools.wraps(apply)
-    def show_and_apply(
-        self: FilterEnsemble, instances: list[Instance], *args: Any, **kwargs: Any
-    ) -> None:
-        for instance in instances:
-            record.note(instance)
-        request_filters = [
-            filter_ for filter_ in self.filters if isinstance(filter_, RequestFilter)
-        ]
-        for filter_ in request_filters:
-            filter_.requests = instances
-        if request_filters:
-            # The harness logs replies next to the filters' output; one unwritable reply would lose
-            # the whole file.
-            for instance in instances:
-                instance.resps = [
-                    clean_text(resp) if isinstance(resp, str) else resp for resp in instance.resps
-                ]
-        apply(self, instances, *args, **kwargs)
-
-    FilterEnsemble.apply = show_and_apply
-
-
-def _announce_judge_requests() -> None:
-    build = Task.build_all_requests
-
-    @functools.wraps(build)
-    def build_and_announce(self: Any, *args: Any, **kwargs: Any) -> None:
-        build(self, *args, **kwargs)
-        for filter_ in (
-            filter_ for ensemble in getattr(self, "_filters", ()) for filter_ in ensemble.filters
-        ):
-            if isinstance(filter_, JudgedFilter) and not getattr(self.args, "predict_only", False):
-                announce_requests(
-                    self.task_name, filter_.REQUESTS * len(self.instances), filter_.DEFAULT_JUDGE
-                )
-
-    Task.build_all_requests = build_and_announce
-
-
-def _keep_generated_replies() -> None:
-    strip = evaluator.strip_reasoning_tags
-
-    @functools.wraps(strip)
-    def strip_and_keep(text: str, tag_pairs: Any) -> str:
-        stripped = strip(text, tag_pairs)
-        return (
-            GeneratedReply(stripped, text.truncated)
-            if isinstance(text, GeneratedReply)
-            else stripped
-        )
-
-    evaluator.strip_reasoning_tags = strip_and_keep
-
-
-response_cache.bind_caches()
-_show_requests_to_filters()
-_announce_judge_requests()
-_keep_generated_replies()
-# The harness loads data again after any error, five times, and then hides the error.
-ConfigurableTask.download.retry.retry = retry_if_not_exception_type(LmmsEgoplanError)
-evaluator.evaluate = record.recorded(evaluator.evaluate)

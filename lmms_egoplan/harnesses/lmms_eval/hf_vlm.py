@@ -29,7 +29,7 @@ from lmms_egoplan.harnesses.checkpoints import (
 )
 from lmms_egoplan.harnesses.generation import AnswerGenerator
 from lmms_egoplan.harnesses.lmms_eval import response_cache
-from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, set_loaded_model
+from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel
 from lmms_egoplan.harnesses.lmms_eval.ranking_backend import RankingBackend, StreamedResponses
 from lmms_egoplan.harnesses.pixels import set_budget
 from lmms_egoplan.harnesses.prefetch import num_workers
@@ -157,10 +157,8 @@ class HFVLM(RankingBackend):
         config = self._model.config
         self.recorded_settings = record.settings_of(processor, self._model) | {"pixels": pixels}
         self.plain_text = record.plain_text(is_applied=is_applied, exists=has_template)
-        set_loaded_model(
-            LoadedModel(
-                self.NAME, config.model_type, generator.takes_video, generator.has_system_turn
-            )
+        self.loaded_model = LoadedModel(
+            self.NAME, config.model_type, generator.takes_video, generator.has_system_turn
         )
         weights = weights_version(pretrained, getattr(config, "_commit_hash", None))
         adapter = f" adapter {weights_version(chosen.peft, None)}" if chosen.peft else ""
@@ -177,8 +175,9 @@ class HFVLM(RankingBackend):
             "chat_template",
         )
         settings = (getattr(chosen, name) for name in names)
-        response_cache.resume("hf_vlm", self._identity, *settings, self._world_size)
-        response_cache.bind_next_cache(self)
+        self.cache_run = response_cache.cache_run(
+            "hf_vlm", self._identity, *settings, self._world_size
+        )
 
     def generate_until(self, requests: list[Instance]) -> Sequence[GenerationResult]:
         """Generate an answer to each request, greedily unless its arguments request sampling.

@@ -1,10 +1,11 @@
-"""Record the checkpoint loaded by a backend of this package, for use in tasks."""
+"""Tell tasks which checkpoint is evaluated, if a backend of this package has loaded it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses.evaluation import running
 
 _MARKING = ("hf_vlm", "vllm_ranker", "llava")
 
@@ -26,21 +27,24 @@ class LoadedModel:
     has_system_turn: bool
 
 
-_loaded: LoadedModel | None = None
+class Backend(Protocol):
+    """A backend that says what it has loaded, or stands in for one."""
 
-
-def set_loaded_model(model: LoadedModel) -> None:
-    """Record the model that this process loaded last."""
-    global _loaded
-    _loaded = model
+    loaded_model: LoadedModel
 
 
 def loaded_model(backend: str) -> LoadedModel | None:
-    """Return the model loaded by this backend.
+    """Return the evaluated model if this backend has loaded it.
 
-    None without one, and for the harness's own backends.
+    None between evaluations, and for the harness's own backends.
     """
-    return _loaded if _loaded is not None and _loaded.backend == backend else None
+    evaluation = running()
+    if evaluation is None:
+        return None
+    loaded: LoadedModel | None = getattr(evaluation.model, "loaded_model", None)
+    if loaded is None or loaded.backend != backend:
+        return None
+    return loaded
 
 
 def check_marks(settings: Mapping[str, Any]) -> None:

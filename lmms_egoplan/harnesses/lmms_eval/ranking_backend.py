@@ -20,6 +20,7 @@ from lmms_eval.protocol import ChatMessages
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.generation import Question
+from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel
 from lmms_egoplan.harnesses.rank import Ranker, RequestReader, rank
 from lmms_egoplan.media.messages import MediaLoader
 from lmms_egoplan.ranking.encoding import Message, num_visuals
@@ -68,6 +69,8 @@ class RankingBackend(lmms):
     The harness's base classes do everything else.
 
     Attributes:
+        loaded_model: What tasks may know about the checkpoint.
+        cache_run: See `response_cache.cache_run`.
         _identity: Identifies the model and the version of the ranking.
         _ledger_identity: Also identifies the settings that affect the exactness of paths.
         _ordered: Kinds of requests that are computed question by question, over all tasks.
@@ -77,6 +80,8 @@ class RankingBackend(lmms):
     is_simple = True
     NAME: ClassVar[str]
 
+    loaded_model: LoadedModel
+    cache_run: str
     _ranker: Ranker
     _media: MediaLoader
     _workers: int

@@ -22,7 +22,7 @@ from lmms_egoplan.harnesses.checkpoints import (
     weights_version,
 )
 from lmms_egoplan.harnesses.lmms_eval import response_cache
-from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, set_loaded_model
+from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel
 from lmms_egoplan.harnesses.lmms_eval.ranking_backend import RankingBackend, StreamedResponses
 from lmms_egoplan.harnesses.pixels import IMAGE_ARGUMENTS, set_engine_budget
 from lmms_egoplan.harnesses.prefetch import num_workers
@@ -134,13 +134,11 @@ class VLLMRanker(RankingBackend, VLLM):
                 self.NAME, self.client, engine, self._ranker, concurrent
             )
         self._media = MediaLoader(int(max_frames_num), takes_video=self._ranker.takes_video)
-        set_loaded_model(
-            LoadedModel(
-                self.NAME,
-                config.model_type,
-                takes_video=False,
-                has_system_turn=self._ranker.has_system_turn,
-            )
+        self.loaded_model = LoadedModel(
+            self.NAME,
+            config.model_type,
+            takes_video=False,
+            has_system_turn=self._ranker.has_system_turn,
         )
         weights = weights_version(model, getattr(config, "_commit_hash", None)) + engine.description
         self._identity = (
@@ -150,10 +148,9 @@ class VLLMRanker(RankingBackend, VLLM):
             (name, str(value)) for name, value in kwargs.items() if name not in _COMMON_ARGUMENTS
         )
         self._ledger_identity = f"{self._identity} {settings}"
-        response_cache.resume(
+        self.cache_run = response_cache.cache_run(
             self.NAME, self._identity, method, score_eos, max_frames_num, settings, self._world_size
         )
-        response_cache.bind_next_cache(self)
 
     def generate_until(self, requests: list[Instance]) -> Sequence[GenerationResult]:
         """Generate an answer to each request.

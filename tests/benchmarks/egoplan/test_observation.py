@@ -1,13 +1,14 @@
 """Load all tasks in lmms-eval, and check that none shows a frame after the observation."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from benchmarks.egoplan import shortcut_set
 from benchmarks.egoplan.shortcut_set import BASES, LENGTH, first_of, video_of
-from lmms_egoplan.benchmarks.egoplan.footage.index import Media
-from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
+from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan
+from lmms_egoplan.harnesses.evaluation import evaluating
 from lmms_egoplan.media.frames import count_video_frames, read_video_frames, write_video
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from media.files import SIZE, number_image, read_numbers
@@ -102,18 +103,15 @@ def after_the_observation(benchmark, records):
 
 
 @pytest.mark.whole
-def test_no_task_shows_a_frame_after_the_observation(made, tmp_path, monkeypatch):
-    from lmms_egoplan.harnesses.lmms_eval import loaded_checkpoint
+def test_no_task_shows_a_frame_after_the_observation(made, tmp_path):
     from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel
 
-    monkeypatch.setattr(loaded_checkpoint, "_loaded", None)
-    loaded_checkpoint.set_loaded_model(
-        LoadedModel("hf_vlm", "x", takes_video=True, has_system_turn=True)
-    )
-    wrong, kinds = after_the_observation("egoplan", made["egoplan"])
-    assert (wrong, kinds) == ([], {"Image", "Clip", "MediaMarker", "str"})
-    wrong, kinds = after_the_observation("egoplan_bench2", made["egoplan_bench2"])
-    assert (wrong, kinds) == ([], {"Image", "Clip", "str"})
-    prepare_long_clips(tmp_path, made["egoplan"])
-    wrong, kinds = after_the_observation("egoplan", made["egoplan"])
-    assert (wrong, kinds) == ([], {"Image", "Clip", "MediaMarker", "str"})
+    loaded = LoadedModel("hf_vlm", "x", takes_video=True, has_system_turn=True)
+    with evaluating(SimpleNamespace(loaded_model=loaded)):
+        wrong, kinds = after_the_observation("egoplan", made["egoplan"])
+        assert (wrong, kinds) == ([], {"Image", "Clip", "MediaMarker", "str"})
+        wrong, kinds = after_the_observation("egoplan_bench2", made["egoplan_bench2"])
+        assert (wrong, kinds) == ([], {"Image", "Clip", "str"})
+        prepare_long_clips(tmp_path, made["egoplan"])
+        wrong, kinds = after_the_observation("egoplan", made["egoplan"])
+        assert (wrong, kinds) == ([], {"Image", "Clip", "MediaMarker", "str"})

@@ -6,6 +6,7 @@ from argparse import Namespace
 from copy import copy
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import datasets
 import pytest
@@ -21,7 +22,7 @@ from example_summary import SUMMARY
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets
 from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.harnesses.lmms_eval import loaded_checkpoint
+from lmms_egoplan.harnesses.evaluation import evaluating
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText
@@ -313,17 +314,15 @@ def test_generate():
 
 
 @pytest.mark.usefixtures("data")
-def test_marks_need_a_backend_that_shows_them(monkeypatch):
+def test_marks_need_a_backend_that_shows_them():
     task = load("egoplan_val_clips_marked", model_name="hf_vlm")
-    monkeypatch.setattr(loaded_checkpoint, "_loaded", None)
     with pytest.raises(
         LmmsEgoplanError, match=r"clip_marks: .*--model hf_vlm, vllm_ranker, llava, or a task"
     ):
         task.doc_to_visual(task.eval_docs[0])
-    loaded_checkpoint.set_loaded_model(
-        LoadedModel("hf_vlm", "x", takes_video=True, has_system_turn=True)
-    )
-    parts = task.doc_to_visual(task.eval_docs[0])
+    loaded = LoadedModel("hf_vlm", "x", takes_video=True, has_system_turn=True)
+    with evaluating(SimpleNamespace(loaded_model=loaded)):
+        parts = task.doc_to_visual(task.eval_docs[0])
     assert [
         part if isinstance(part, str) else len(part) if isinstance(part, list) else None
         for part in parts

@@ -18,6 +18,7 @@ from harnesses.lm_eval.asking import (
     ranking,
 )
 from lmms_egoplan.harnesses import record
+from lmms_egoplan.harnesses.evaluation import evaluating
 from lmms_egoplan.harnesses.lm_eval import ranker
 from lmms_egoplan.harnesses.lm_eval.lazy_images import load_images
 from lmms_egoplan.ranking import ContextTooLongError
@@ -83,12 +84,12 @@ def test_answers_record_whether_their_limit_ended_them_and_their_tokens(chat, mo
     ends = {*range(0, model.model.config.get_text_config().vocab_size, 4)}
     lengths = [next((k for k, token in enumerate(row) if token in ends), 6) for row in tokens]
     monkeypatch.setattr(model.model.generation_config, "eos_token_id", sorted(ends))
-    record._counts.clear()
-    answers = model.generate_until(requests)
+    with evaluating(model) as evaluation:
+        answers = model.generate_until(requests)
     truncated = [length >= limit for length, limit in zip(lengths, limits, strict=True)]
     assert {*truncated} == {True, False}
     assert [answer.truncated for answer in answers] == truncated
-    counts = [record._counts["task", number]["reply_tokens"] for number in range(len(requests))]
+    counts = [evaluation.counts["task", number]["reply_tokens"] for number in range(len(requests))]
     assert counts == [min(pair) for pair in zip(lengths, limits, strict=True)]
 
 
@@ -113,19 +114,21 @@ def test_answers_are_stored_as_they_arrive(chat, tmp_path, monkeypatch):
     context = prompt(TEXTS[0], 1, model)
     requests = [generation(number, context, lazy(number, 1), max_gen_toks=8) for number in range(4)]
     too_long = generation(4, prompt(LONG, 1, model), lazy(4, 1), max_gen_toks=8)
-    expected = model.generate_until(requests)
-    counts = [record.known("task", number) for number in range(4)]
+    with evaluating(model):
+        expected = model.generate_until(requests)
+        counts = [record.known("task", number) for number in range(4)]
     assert all({"tokens", "reply_tokens"} <= of_question.keys() for of_question in counts)
     stored = CachingLM(model, str(tmp_path / "answers.db"))
-    with pytest.raises(ContextTooLongError):
+    with evaluating(model), pytest.raises(ContextTooLongError):
         stored.generate_until([*requests, too_long])
     monkeypatch.setattr(HFMultimodalLM, "generate_until", None)
     try:
-        record._counts.clear()
-        answers = stored.generate_until(requests)
+        with evaluating(model):
+            answers = stored.generate_until(requests)
+            restored = [record.known("task", number) for number in range(4)]
         assert answers == expected
         assert [answer.truncated for answer in answers] == [answer.truncated for answer in expected]
-        assert [record.known("task", number) for number in range(4)] == counts
+        assert restored == counts
     finally:
         stored.dbdict.close()
         model.set_cache_hook(CacheHook(None))

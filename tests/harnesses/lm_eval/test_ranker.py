@@ -29,6 +29,7 @@ from harnesses.lm_eval.asking import (
 )
 from harnesses.lm_eval.prepared_sets import manager
 from lmms_egoplan.harnesses import record
+from lmms_egoplan.harnesses.evaluation import evaluating
 from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages
 from lmms_egoplan.harnesses.lm_eval.ranker import HFVLMRanker
 from lmms_egoplan.media.frames import read_video_frames
@@ -242,11 +243,12 @@ def test_answers_from_the_response_cache_are_those_of_their_images(chat, tmp_pat
     ]
     file, hook, passes = str(tmp_path / "answers.db"), model.cache_hook, []
     with model.model.register_forward_pre_hook(lambda *_: passes.append(1)):
-        first = CachingLM(model, file).loglikelihood(requests[:5])
-        before, counts = len(passes), record.known("task", 0)
-        record._counts.clear()
-        again = CachingLM(model, file).loglikelihood(requests[:5])
-        assert record.known("task", 0) == counts
+        with evaluating(model):
+            first = CachingLM(model, file).loglikelihood(requests[:5])
+            before, counts = len(passes), record.known("task", 0)
+        with evaluating(model):
+            again = CachingLM(model, file).loglikelihood(requests[:5])
+            assert record.known("task", 0) == counts
         assert counts["tokens"] > 8
         assert before == len(passes) > 0
         other = CachingLM(model, file).loglikelihood(requests)

@@ -14,7 +14,9 @@ from PIL import Image
 
 from harnesses.lmms_eval.small_requests import generation_requests, ranking_requests
 from lmms_egoplan.harnesses import record
+from lmms_egoplan.harnesses.evaluation import evaluating
 from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
+from lmms_egoplan.harnesses.lmms_eval.response_cache import ModelCache
 from lmms_egoplan.ranking import PathError
 from lmms_egoplan.ranking.loglikelihood import parse_loglikelihood
 from zoo import build, save
@@ -30,9 +32,9 @@ def docs(*texts):
 
 def ask(model, folder, cache, documents, finish=True):
     """Return the losses that the harness gets with `--use_cache`, and the number of cache hits."""
-    responses = ResponseCache.create(
+    responses = ModelCache.create(
         str(cache), model="hf_vlm", model_args=f"pretrained={folder},dtype=float32", task_dict={}
-    )
+    ).opened(model)
     finished = False
     try:
         answers = responses.execute(model, "loglikelihood", ranking_requests(model, documents))
@@ -77,20 +79,20 @@ def test_responses_from_the_cache_keep_what_a_run_reports(tmp_path, kind):
     answers, hits, counts = [], [], []
     for _ in range(2):
         model = HFVLM(str(folder), dtype="float32")
-        responses = ResponseCache.create(
+        responses = ModelCache.create(
             str(tmp_path / "cache"), model="hf_vlm", model_args="", task_dict={}
-        )
+        ).opened(model)
         generated = kind == "generate_until"
         requests = (
             generation_requests(model, documents, max_new_tokens=4)
             if generated
             else ranking_requests(model, documents)
         )
-        record._counts.clear()
-        answers.append(
-            [unwrap_generation_output(x) for x in responses.execute(model, kind, requests)]
-        )
-        counts.append([record.known(request.task_name, request.doc_id) for request in requests])
+        with evaluating(model):
+            answers.append(
+                [unwrap_generation_output(x) for x in responses.execute(model, kind, requests)]
+            )
+            counts.append([record.known(request.task_name, request.doc_id) for request in requests])
         hits.append(responses._hits)
         responses.finalize(success=True)
     assert hits == [0, len(requests)]
@@ -206,18 +208,24 @@ def test_a_forced_path_is_used_and_cached_separately(tmp_path):
         HFVLM(str(folder), dtype="float32", ranking_path="shared")
 
 
-def test_cache_keys_of_other_backends_do_not_change(tmp_path):
-    """A deleted model binds no cache."""
-    folder = save("llava", tmp_path / "checkpoint")
-    model = HFVLM(str(folder), dtype="float32")
-    bound = ResponseCache.create(
-        str(tmp_path / "cache"), model="hf_vlm", model_args={"pretrained": str(folder)}
-    )
-    assert "weights" in bound.model_fingerprint
-    bound.close()
-    del model
-    free = ResponseCache.create(
-        str(tmp_path / "cache"), model="stock", model_args={"pretrained": str(folder)}
-    )
-    assert "weights" not in free.model_fingerprint
+def test_each_cache_has_the_keys_of_the_model_that_it_is_used_with(tmp_path):
+    """Models may be loaded in any order. Caches of other backends do not change."""
+    folders = [save("llava", tmp_path / "first"), save("qwen2_5_vl", tmp_path / "second")]
+    models = [HFVLM(str(folder), dtype="float32") for folder in folders]
+    given = {"model": "hf_vlm", "model_args": {"pretrained": "x"}}
+    fingerprints = []
+    for model in (*models, models[0]):
+        bound = ModelCache.create(str(tmp_path / "cache"), **given).opened(model)
+        fingerprints.append(bound.model_fingerprint)
+        bound.close()
+    assert fingerprints[0] == fingerprints[2] != fingerprints[1]
+    assert all("weights" in fingerprint for fingerprint in fingerprints)
+    free = ModelCache.create(str(tmp_path / "cache"), **given).opened(object())
+    assert type(free) is ResponseCache
+    assert free.model_fingerprint == 'hf_vlm|{"pretrained":"x"}'
     free.close()
+
+
+def test_a_cache_without_requests_is_not_opened(tmp_path):
+    ModelCache.create(str(tmp_path / "cache")).finalize(success=True)
+    assert not (tmp_path / "cache").exists()

@@ -7,12 +7,12 @@ from collections import Counter
 
 import pytest
 from lmms_eval.api.instance import Instance, unwrap_generation_output
-from lmms_eval.caching.response_cache import ResponseCache
 
 from lmms_egoplan.benchmarks.conditions import apply_condition
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses import prefetch
 from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
+from lmms_egoplan.harnesses.lmms_eval.response_cache import ModelCache
 from lmms_egoplan.media import frames as frame_files
 from lmms_egoplan.media.frames import Clip, read_frame_folder, read_video_frames
 from lmms_egoplan.ranking.loglikelihood import parse_loglikelihood
@@ -275,7 +275,7 @@ def count_rankings(model, monkeypatch, stop_at=None):
 
 
 def open_cache(model, folder):
-    return ResponseCache.create(str(folder), model="hf_vlm", model_args="", task_dict={})
+    return ModelCache.create(str(folder), model="hf_vlm", model_args="", task_dict={}).opened(model)
 
 
 def test_questions_in_order_and_equal_conditions_are_ranked_once(checkpoint, tmp_path, monkeypatch):

@@ -16,6 +16,7 @@ from lmms_egoplan.benchmarks.egoplan.visuals import EGOPLAN
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.generation import AnswerGenerator
 from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
+from lmms_egoplan.harnesses.lmms_eval.response_cache import ModelCache
 from lmms_egoplan.media.frames import Clip, read_frame_folder, read_video_frames
 from lmms_egoplan.ranking.loglikelihood import parse_loglikelihood
 from lmms_egoplan.ranking.question import ContextTooLongError
@@ -248,20 +249,21 @@ def test_frames_that_do_not_fit_raise_with_both_lengths(checkpoint):
         generate(model, docs, max_new_tokens=2)
 
 
-def test_unfinished_runs_of_one_model_share_a_cache_folder(checkpoint, monkeypatch):
+def test_unfinished_runs_of_one_model_share_a_cache_folder(checkpoint, tmp_path, monkeypatch):
     def run_id(name, **arguments):
-        monkeypatch.delenv("LMMS_CACHE_RUN_ID", raising=False)
-        HFVLM(checkpoint[name], **arguments)
-        return os.environ["LMMS_CACHE_RUN_ID"]
+        responses = ModelCache.create(str(tmp_path))
+        opened = responses.opened(HFVLM(checkpoint[name], **arguments))
+        responses.finalize(success=False)
+        return opened._run_id
 
     first = run_id("llava", dtype="float32")
     assert run_id("llava", dtype="float32", batch_size=4) == first
     assert (
         len({first, run_id("llava", dtype="bfloat16"), run_id("qwen2_5_vl", dtype="float32")}) == 3
     )
+    assert "LMMS_CACHE_RUN_ID" not in os.environ
     monkeypatch.setenv("LMMS_CACHE_RUN_ID", "mine")
-    HFVLM(checkpoint["llava"])
-    assert os.environ["LMMS_CACHE_RUN_ID"] == "mine"
+    assert run_id("llava") == "mine"
 
 
 def test_continuations_may_be_functions_of_the_document(checkpoint):

@@ -157,7 +157,6 @@ def test_the_command_exits_with_a_message_after_a_failed_audit(monkeypatch):
     command.cli_evaluate_single = lambda _: ({"results": {"egoplan_val": metrics}}, None)
     command.cli_evaluate = lambda: command.cli_evaluate_single(SimpleNamespace(model="hf_vlm"))
     monkeypatch.setitem(sys.modules, command.__name__, command)
-    monkeypatch.setattr(plugin, "_PACKAGE_BACKENDS", set())
     plugin.register()
     with pytest.raises(SystemExit, match=r"lmms-egoplan: .*egoplan_val: .* 0\.5 nats"):
         command.cli_evaluate()
