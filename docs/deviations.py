@@ -27,8 +27,7 @@ from lmms_egoplan.benchmarks.egoplan.presets import LIKELIHOOD, Preset, load_pre
 from lmms_egoplan.benchmarks.egoplan.published_readers import READERS  # noqa: E402
 from lmms_egoplan.benchmarks.egoplan.reply import parse_letter  # noqa: E402
 from lmms_egoplan.benchmarks.splits import EGOPLAN  # noqa: E402
-from lmms_egoplan.paths import LMMS_EVAL_TASKS  # noqa: E402
-from lmms_egoplan.task_files import read_task_file  # noqa: E402
+from lmms_egoplan.task_files import read_task_file, task_paths  # noqa: E402
 
 PAGE = ROOT / "docs" / "comparing.md"
 BEGIN, END = "<!-- deviations: python docs/deviations.py -->\n", "<!-- end of deviations -->\n"
@@ -102,7 +101,7 @@ def frames(task: str, record: Record) -> list[int]:
 
 def task_file(task: str) -> dict[str, Any]:
     """Return a task's YAML."""
-    return read_task_file(next(LMMS_EVAL_TASKS.glob(f"*/{task}.yaml")))
+    return read_task_file(task_paths("lmms-eval")[task])
 
 
 def text(task: str, record: Record) -> str:

@@ -13,8 +13,8 @@ from typing import Any
 import yaml
 
 from lmms_egoplan.cli.commands import command_tree, load_command
-from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
-from lmms_egoplan.task_files import read_task_file
+from lmms_egoplan.paths import TASK_FOLDERS
+from lmms_egoplan.task_files import is_group, metrics, read_task_file, task_paths, token_limit
 
 DOCS = Path(__file__).parent
 VERDICTS = DOCS.parent / "tests" / "benchmarks" / "golden_verdicts.yaml"
@@ -62,31 +62,28 @@ def tasks_page() -> str:
         ),
         "",
     ]
-    for title, folder in (("lmms-eval", LMMS_EVAL_TASKS), ("lm-eval", LM_EVAL_TASKS)):
-        tasks = [
-            task
-            for path in sorted(folder.glob("*/[!_]*.yaml"))
-            if (task := read_task_file(path)).get("task")
-        ]
-        names = {task["task"]: task for task in tasks if isinstance(task["task"], str)}
+    for harness in TASK_FOLDERS:
+        tasks = {}
+        for name, path in task_paths(harness).items():
+            task = read_task_file(path)
+            if not is_group(task):
+                tasks[name] = task
         lines += [
-            f"## Tasks in {title}",
+            f"## Tasks in {harness}",
             "",
             "| task | version | output type | limit on new tokens | metrics |",
             "|---|---|---|---|---|",
         ]
-        lines += [_task_row(name, names[name]) for name in sorted(names)]
+        lines += [_task_row(name, tasks[name]) for name in sorted(tasks)]
         lines.append("")
     return "\n".join(lines)
 
 
 def _task_row(name: str, task: dict[str, Any]) -> str:
-    metrics = ", ".join(f"`{metric['metric']}`" for metric in task["metric_list"])
-    generation = task.get("generation_kwargs", {})
-    limit = generation.get("max_new_tokens") or generation.get("max_gen_toks", "")
+    names = ", ".join(f"`{metric}`" for metric in metrics(task))
     return (
-        f"| `{name}` | {task['metadata']['version']} | `{task['output_type']}` | {limit} | "
-        f"{metrics} |"
+        f"| `{name}` | {task['metadata']['version']} | `{task['output_type']}` | "
+        f"{token_limit(task) or ''} | {names} |"
     )
 
 

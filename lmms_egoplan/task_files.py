@@ -1,6 +1,10 @@
-"""Read the tasks' YAML files, and what they say about the tasks of this package."""
+"""Find and read the tasks' YAML files: includes, metrics and metadata.
+
+No other module knows where the files are, or what their entries mean.
+"""
 
 import math
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -8,7 +12,7 @@ from typing import Any
 import yaml
 
 from lmms_egoplan.jsonl import member
-from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
+from lmms_egoplan.paths import LM_EVAL_TASKS, TASK_FOLDERS
 
 # The harnesses write these versions for a task without one.
 _NONE = ("", "Yaml", "N/A")
@@ -29,6 +33,56 @@ def read_task_file(path: Path) -> dict[str, Any]:
     for name in [included] if isinstance(included, str) else included:
         content = read_task_file(path.parent / name) | content
     return content
+
+
+@cache
+def task_paths(harness: str) -> dict[str, Path]:
+    """Return the YAML file of each task and group, by name, in the order of the files.
+
+    Args:
+        harness: ``lmms-eval`` or ``lm-eval``.
+    """
+    return {path.stem: path for path in _files(harness) if not path.name.startswith("_")}
+
+
+def _files(harness: str) -> list[Path]:
+    """Return the YAML files of a harness, with those that others include."""
+    return sorted(TASK_FOLDERS[harness].glob("*/*.yaml"))
+
+
+def scoring_paths() -> list[Path]:
+    """Return the files that define the scoring of tasks, for both harnesses."""
+    return sorted((LM_EVAL_TASKS.parent / "shared").glob("*.yaml"))
+
+
+def metrics(task: Mapping[str, Any]) -> dict[str, str]:
+    """Return the metrics of a task in order, each with the dotted name of its aggregation.
+
+    Args:
+        task: Content of the file, see `read_task_file`.
+    """
+    return {metric["metric"]: metric["aggregation"] for metric in task["metric_list"]}
+
+
+def main_metric(task: Mapping[str, Any]) -> str:
+    """Return the main metric of a task: the first one."""
+    return next(iter(metrics(task)))
+
+
+def is_group(task: Mapping[str, Any]) -> bool:
+    """Return whether a file defines a group; its ``task`` then lists names."""
+    return "group" in task
+
+
+def is_ranked(task: Mapping[str, Any]) -> bool:
+    """Return whether the model ranks choices by likelihood instead of writing an answer."""
+    return bool(task["output_type"] == "multiple_choice")
+
+
+def token_limit(task: Mapping[str, Any]) -> int | None:
+    """Return the limit on new tokens of an answer; None if the task sets none."""
+    generation = task.get("generation_kwargs", {})
+    return generation.get("max_new_tokens") or generation.get("max_gen_toks")
 
 
 def version_text(version: Any) -> str:
@@ -91,12 +145,11 @@ def task_benchmark(task: str, config: Any) -> str | None:
 @cache
 def _package_metadata() -> dict[str, dict[str, Any]]:
     """Return the metadata of each task and group in this package, by name."""
-    tasks = [
-        read_task_file(path)
-        for path in (*LMMS_EVAL_TASKS.glob("*/*.yaml"), *LM_EVAL_TASKS.glob("*/*.yaml"))
-    ]
-    named = {
-        task["task"] if isinstance(task.get("task"), str) else task.get("group"): task
-        for task in tasks
-    }
-    return {name: task["metadata"] for name, task in named.items() if name}
+    metadata = {}
+    for harness in TASK_FOLDERS:
+        for path in _files(harness):
+            task = read_task_file(path)
+            name = task.get("group") if is_group(task) else task.get("task")
+            if name:
+                metadata[name] = task["metadata"]
+    return metadata

@@ -3,15 +3,13 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache
 from pathlib import Path
 
 from loguru import logger
 
 from lmms_egoplan.benchmarks.base import BENCHMARKS, Benchmark, Judge
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.paths import TASK_FOLDERS
-from lmms_egoplan.task_files import read_task_file
+from lmms_egoplan.task_files import is_group, is_ranked, main_metric, read_task_file, task_paths
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,7 @@ def choose_tasks(
         suites = _of_preset(harness, names, preset)
     if not names:
         names = _prepared_benchmarks(suites, preset)
-    known = _files(harness)
+    known = task_paths(harness)
     tasks: list[str] = []
     for name in names:
         if name not in suites and name not in known:
@@ -120,7 +118,7 @@ def _of_preset(harness: str, names: Iterable[str], preset: str) -> dict[str, lis
     tasks: dict[str, dict[str, list[str]]] = {}
     for benchmark in BENCHMARKS:
         tasks[benchmark.name] = {name: [*benchmark.suite] for name in benchmark.presets}
-    for task in _files(harness):
+    for task in task_paths(harness):
         if "__" in task:
             benchmark_name, _, name = task.partition("__")
             tasks[benchmark_name][name] = [task]
@@ -168,9 +166,9 @@ def _ranks(harness: str, name: str) -> bool:
 
 
 def _leaves(harness: str, name: str) -> Iterator[Task]:
-    path = _files(harness)[name]
+    path = task_paths(harness)[name]
     content = read_task_file(path)
-    if "group" in content:
+    if is_group(content):
         for member in content["task"]:
             yield from _leaves(harness, member)
         return
@@ -179,18 +177,8 @@ def _leaves(harness: str, name: str) -> Iterator[Task]:
         name=name,
         benchmark=benchmark,
         split=content["test_split"],
-        ranks=content["output_type"] == "multiple_choice",
-        metric=content["metric_list"][0]["metric"],
+        ranks=is_ranked(content),
+        metric=main_metric(content),
         judges=tuple(benchmark.load_judges({path.name, path.parent.name})),
-        path=_files("lmms-eval").get(name, path),
+        path=task_paths("lmms-eval").get(name, path),
     )
-
-
-@cache
-def _files(harness: str) -> dict[str, Path]:
-    """Return the YAML file of each task and group."""
-    files = {}
-    for path in sorted(TASK_FOLDERS[harness].glob("*/*.yaml")):
-        if not path.name.startswith("_"):
-            files[path.stem] = path
-    return files

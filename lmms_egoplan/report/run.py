@@ -10,10 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from lmms_egoplan import task_files
 from lmms_egoplan.jsonl import member
 from lmms_egoplan.judging.judgement import base_version
-from lmms_egoplan.paths import LM_EVAL_TASKS
-from lmms_egoplan.task_files import read_task_file, task_benchmark, version_text
+from lmms_egoplan.task_files import read_task_file, scoring_paths, task_benchmark, version_text
 
 CHECKPOINT = r"(?:checkpoint|ckpt|step|epoch|iter)[-_]?\d+"
 """Regular expression for a checkpoint's number in the name of a model or folder.
@@ -23,7 +23,6 @@ Use it with IGNORECASE.
 
 # A checkpoint's number at the end of a name or of a folder's name.
 _CHECKPOINT = re.compile(rf"[-_/.]?{CHECKPOINT}(?=$|[/_-])", re.IGNORECASE)
-_SHARED = LM_EVAL_TASKS.parent / "shared"
 _HIDDEN = "[hidden]"
 _SECRET = (
     r"[\w-]*(?:(?:api|access|private|subscription|account)[-_]?key|secret\w*|passw\w*"
@@ -215,10 +214,10 @@ def scoring_of(task: str, config: Any, metrics: Collection[str]) -> Scoring | No
 def scorings() -> tuple[Scoring, ...]:
     """Read the files in ``tasks/shared``."""
     scorings_in_order = []
-    for path in sorted(_SHARED.glob("*.yaml")):
+    for path in scoring_paths():
         task = read_task_file(path)
-        metrics = {metric["metric"]: metric["aggregation"] for metric in task["metric_list"]}
-        scorings_in_order.append(Scoring(path.stem, task["metadata"]["benchmark"], metrics))
+        scoring = Scoring(path.stem, task["metadata"]["benchmark"], task_files.metrics(task))
+        scorings_in_order.append(scoring)
     return tuple(scorings_in_order)
 
 
