@@ -145,7 +145,7 @@ def _evaluate(
 def one_index() -> Iterator[None]:
     """Share the index of tasks among all evaluations of a command.
 
-    Reason: the harness reads thousands of files to build it, twice in each evaluation.
+    Reason: the harness reads thousands of files to build it, in each evaluation.
     Versions: 0.7.3 and newer.
     Unnecessary with: no pull request is proposed.
     """
@@ -291,6 +291,7 @@ def ask_subsets() -> None:
             for split in rows:
                 rows[split] = mark(rows[split], benchmark, split_folder)
 
+    @functools.wraps(create)
     def create_iterator(numbered: Iterable[Any], *args: Any, **kwargs: Any) -> Iterator[Any]:
         if not os.environ.get(SUBSET):
             return create(numbered, *args, **kwargs)
