@@ -79,6 +79,11 @@ def is_ranked(task: Mapping[str, Any]) -> bool:
     return bool(task["output_type"] == "multiple_choice")
 
 
+def scores_end_token(task: Mapping[str, Any]) -> bool:
+    """Return whether the token that ends an answer is scored with each choice."""
+    return str(task.get("doc_to_choice")).endswith(".closed_choices")
+
+
 def token_limit(task: Mapping[str, Any]) -> int | None:
     """Return the limit on new tokens of an answer; None if the task sets none."""
     generation = task.get("generation_kwargs", {})

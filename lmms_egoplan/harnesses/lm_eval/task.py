@@ -3,6 +3,7 @@
 They prepare data, build matching requests, and score all answers together.
 """
 
+import functools
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -46,7 +47,20 @@ def _plain_text(lm: Any, arguments: Mapping[str, Any]) -> str | None:
     return record.plain_text(is_applied=bool(arguments.get("apply_chat_template")), exists=exists)
 
 
-evaluator.evaluate = record.recorded(evaluator.evaluate, _plain_text)
+_evaluate = evaluator.evaluate
+_evaluate_and_record = record.recorded(_evaluate, _plain_text)
+
+
+@functools.wraps(_evaluate)
+def _evaluate_model(lm: Any, task_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
+    """Evaluate like lm-eval, and add the record to results with this package's tasks."""
+    tasks = task_dict.get("tasks", task_dict)
+    if any(isinstance(task, PreparedTask) for task in tasks.values()):
+        return _evaluate_and_record(lm, task_dict, *args, **kwargs)
+    return _evaluate(lm, task_dict, *args, **kwargs)
+
+
+evaluator.evaluate = _evaluate_model
 
 _REASONING_TAGS = (("<think>", "</think>"), ("<analysis>", "</analysis>"))
 

@@ -28,6 +28,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.probe import announce_judge
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from lmms_egoplan.ranking.audits import failed_audits
+from lmms_egoplan.task_files import read_task_file, scores_end_token
 
 INCLUDE_PATH_HINT = "--include_path $(lmms-egoplan tasks-path)"
 TASKS_MODULE = "lmms_eval.tasks"
@@ -240,7 +241,7 @@ def announce_judges_early(tasks: ModuleType, backends: Collection[str]) -> None:
         paths = list(_package_files(self, matched))
         names = {name for path in paths for name in (path.name, path.parent.name)}
         model = getattr(self, "model_name", None)
-        published = [path for path in paths if "closed_choices" in path.read_text(encoding="utf-8")]
+        published = [path for path in paths if scores_end_token(read_task_file(path))]
         is_command = COMMAND_MODULE in sys.modules
         if model and published and is_command and model not in backends:
             raise LmmsEgoplanError(
