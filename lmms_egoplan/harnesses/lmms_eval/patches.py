@@ -21,14 +21,20 @@ from types import ModuleType
 from typing import Any
 
 from loguru import logger
+from tenacity import retry_if_exception
 
 from lmms_egoplan.benchmarks.base import BENCHMARKS, load_scorers
 from lmms_egoplan.benchmarks.subset import COLUMN, SUBSET, mark
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.generated_reply import GeneratedReply
+from lmms_egoplan.harnesses.evaluation import evaluating
+from lmms_egoplan.harnesses.lmms_eval.package_tasks import has_package_tasks
+from lmms_egoplan.judging.judge import announce_requests
 from lmms_egoplan.judging.probe import announce_judge
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from lmms_egoplan.ranking.audits import failed_audits
 from lmms_egoplan.task_files import read_task_file, scores_end_token
+from lmms_egoplan.text import clean_text
 
 INCLUDE_PATH_HINT = "--include_path $(lmms-egoplan tasks-path)"
 TASKS_MODULE = "lmms_eval.tasks"
@@ -315,7 +321,6 @@ def show_errors_of_data() -> None:
     Unnecessary with: no pull request is proposed.
     """
     from lmms_eval.api.task import ConfigurableTask
-    from tenacity import retry_if_exception
 
     def may_help(error: BaseException) -> bool:
         return isinstance(error, Exception) and not isinstance(error, LmmsEgoplanError)
@@ -339,7 +344,6 @@ def show_requests_to_filters() -> None:
     def show_and_apply(self: Any, instances: list[Any], *args: Any, **kwargs: Any) -> None:
         from lmms_egoplan.harnesses import record
         from lmms_egoplan.harnesses.lmms_eval.filters import RequestFilter
-        from lmms_egoplan.text import clean_text
 
         for instance in instances:
             record.note(instance)
@@ -374,7 +378,6 @@ def announce_judge_requests() -> None:
     @functools.wraps(build)
     def build_and_announce(self: Any, *args: Any, **kwargs: Any) -> None:
         from lmms_egoplan.harnesses.lmms_eval.filters import JudgedFilter
-        from lmms_egoplan.judging.judge import announce_requests
 
         build(self, *args, **kwargs)
         if getattr(self.args, "predict_only", False):
@@ -397,8 +400,6 @@ def keep_generated_replies() -> None:
     Unnecessary with: no pull request is proposed.
     """
     from lmms_eval import evaluator
-
-    from lmms_egoplan.generated_reply import GeneratedReply
 
     strip = evaluator.strip_reasoning_tags
 
@@ -424,8 +425,6 @@ def record_evaluations() -> None:
     from lmms_eval import evaluator
 
     from lmms_egoplan.harnesses import record
-    from lmms_egoplan.harnesses.evaluation import evaluating
-    from lmms_egoplan.harnesses.lmms_eval.package_tasks import has_package_tasks
 
     evaluate = evaluator.evaluate
     evaluate_and_record = record.recorded(evaluate)

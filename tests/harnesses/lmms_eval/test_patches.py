@@ -202,9 +202,7 @@ def task(tmp_path, monkeypatch):
 
 def test_requests_to_a_judge_are_not_announced(task, monkeypatch):
     announced = []
-    monkeypatch.setattr(
-        "lmms_egoplan.judging.judge.announce_requests", lambda *values: announced.append(values)
-    )
+    monkeypatch.setattr(patches, "announce_requests", lambda *values: announced.append(values))
     task.args = None
     arguments = {"rank": 0, "world_size": 1, "limit": 2}
     original(Task.build_all_requests)(task, **arguments)
