@@ -9,13 +9,10 @@ from lmms_egoplan.benchmarks.aggregations import tallied
 from lmms_egoplan.benchmarks.egointent.judge import Prediction, grade
 from lmms_egoplan.benchmarks.egointent.judge_protocol import PAPER
 from lmms_egoplan.benchmarks.egointent.metrics import score_step
-from lmms_egoplan.benchmarks.egoplan.metrics import (
-    score_planning_letter,
-    score_ranking,
-    score_reply,
-    score_test_ranking,
-)
-from lmms_egoplan.benchmarks.egothink.answers import JudgedAnswer
+from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
+from lmms_egoplan.benchmarks.egoplan.letter import read_clear, score_letter
+from lmms_egoplan.benchmarks.egoplan.metrics import EGOPLAN_BENCH2_TEST, EGOPLAN_TEST, EGOPLAN_VAL
+from lmms_egoplan.benchmarks.egoplan.rank import score_ranking
 from lmms_egoplan.benchmarks.egothink.metrics import score_answer
 from lmms_egoplan.coverage import coverage, coverage_fields
 from lmms_egoplan.judging.settings import JudgeSettings
@@ -63,11 +60,19 @@ def stepped(doc, settings=DEMO):
     return score_step(STEP | doc, [step.to_text()])
 
 
+def ranked(doc, split, losses=LOSSES):
+    return score_ranking(QUESTION | doc, losses, split)
+
+
+def written(doc, split):
+    return score_letter(QUESTION | doc, "A", split, read_clear)
+
+
 SCORED = {
-    "egoplan val": (3355, lambda doc: score_ranking(QUESTION | doc, LOSSES)),
-    "egoplan val, written": (3355, lambda doc: score_reply(QUESTION | doc, ["A"])),
-    "egoplan test": (1584, lambda doc: score_test_ranking(QUESTION | doc, LOSSES)),
-    "egoplan_bench2": (1321, lambda doc: score_planning_letter(QUESTION | doc, ["A"])),
+    "egoplan val": (3355, lambda doc: ranked(doc, EGOPLAN_VAL)),
+    "egoplan val, written": (3355, lambda doc: written(doc, EGOPLAN_VAL)),
+    "egoplan test": (1584, lambda doc: ranked(doc, EGOPLAN_TEST)),
+    "egoplan_bench2": (1321, lambda doc: written(doc, EGOPLAN_BENCH2_TEST)),
     "egothink": (50, judged),
     "egointent": (3014, stepped),
 }
@@ -100,12 +105,8 @@ def test_coverage_is_of_official_questions_or_of_prepared_ones_for_other_data(
 def test_unrated_answers_are_not_covered():
     assert coverage([judged({}, None)["coverage"], judged({})["coverage"]]) == 1 / 50
     assert coverage([stepped({"split_size": 9}, None)["coverage"]]) == 0
-    assert (
-        coverage(
-            [score_ranking(QUESTION | {"split_size": 9}, [(float("nan"), False)] * 4)["coverage"]]
-        )
-        == 0
-    )
+    values = ranked({"split_size": 9}, EGOPLAN_VAL, [(float("nan"), False)] * 4)
+    assert coverage([values["coverage"]]) == 0
 
 
 @pytest.mark.parametrize(
@@ -117,9 +118,8 @@ def test_unrated_answers_are_not_covered():
     ],
 )
 def test_question_sets_of_egoplan(doc, expected):
-    assert score_reply(QUESTION | {"split_size": 6} | doc, ["A"])["question_set"] == {
-        "name": expected
-    }
+    values = written({"split_size": 6} | doc, EGOPLAN_VAL)
+    assert values["question_set"] == {"name": expected}
 
 
 @pytest.mark.parametrize(

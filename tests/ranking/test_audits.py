@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from lmms_egoplan.benchmarks.egoplan import metrics
+from lmms_egoplan.benchmarks.egoplan.metrics import EGOPLAN_VAL
+from lmms_egoplan.benchmarks.egoplan.rank import score_ranking
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.ranking.audits import (
     audit_values,
@@ -43,7 +44,7 @@ def values(*uses):
             str(LoglikelihoodText.from_score(Loglikelihood(loss, 2, False, use=use)))
             for loss in (0.5, 1, 2, 3)
         ]
-        question = metrics.score_ranking(DOC, texts)
+        question = score_ranking(DOC, texts, EGOPLAN_VAL)
         assert question["acc"]["score"] == 1
         assert question["ranking_audits"] == question["ranking_audit_difference"]
         audit_rows.append(question["ranking_audits"])
@@ -96,7 +97,7 @@ def test_a_path_that_another_process_rejects_ends_the_run():
 
 def test_a_backend_without_paths_has_no_audit_values():
     assert audit_values([Loglikelihood(0.5, 2, False)]) == {}
-    assert "ranking_audits" not in metrics.score_ranking(DOC, ["(0.5, False)"] * 4)
+    assert "ranking_audits" not in score_ranking(DOC, ["(0.5, False)"] * 4, EGOPLAN_VAL)
 
 
 def test_a_pair_carries_its_path():
@@ -110,4 +111,4 @@ def test_a_pair_carries_its_path():
 )
 def test_an_invalid_path_is_rejected(use):
     with pytest.raises(ValueError, match=r"\(loss, is_greedy\)"):
-        metrics.score_ranking(DOC, [{"loss": 0.5, "use": use}] * 4)
+        score_ranking(DOC, [{"loss": 0.5, "use": use}] * 4, EGOPLAN_VAL)

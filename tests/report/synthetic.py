@@ -15,6 +15,7 @@ from datetime import datetime, timezone
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from statistics import fmean
 
@@ -277,16 +278,27 @@ def _shared(task):
 
 
 @cache
+def _load(path):
+    spec = spec_from_file_location(path.stem, path)
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@cache
 def _read_shared(name):
     """Read a shared file as the harnesses do, with functions instead of their names."""
 
     class Loader(yaml.SafeLoader):
         pass
 
+    folder = LM_EVAL_TASKS.parent / "shared"
+
     def function(_, node):
         module, _, attribute = node.value.rpartition(".")
-        return getattr(import_module(module), attribute)
+        path = folder / f"{module}.py"
+        return getattr(_load(path) if path.exists() else import_module(module), attribute)
 
     Loader.add_constructor("!function", function)
-    path = LM_EVAL_TASKS.parent / "shared" / f"{name}.yaml"
+    path = folder / f"{name}.yaml"
     return yaml.load(path.read_text(encoding="utf-8"), Loader)

@@ -3,8 +3,7 @@
 from functools import partial
 
 from lmms_egoplan.benchmarks import splits
-from lmms_egoplan.benchmarks.egoplan import visuals
-from lmms_egoplan.benchmarks.egoplan.metrics import score_preset
+from lmms_egoplan.benchmarks.egoplan import published_scores, visuals
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets, prompt_of
 from lmms_egoplan.benchmarks.egoplan.question import (  # noqa: F401
     REASONED,
@@ -74,6 +73,7 @@ def doc_to_preset_text(doc: Doc) -> str:
     return after_frames(doc, prompt_of(load_presets("egoplan")[doc["shown"]["preset"]], doc))
 
 
-score_official = partial(score_preset, "egoplan", "official")
-score_lmms_eval = partial(score_preset, "egoplan", "lmms-eval-0.7.3")
-score_seed_bench_r1 = partial(score_preset, "egoplan", "seed-bench-r1")
+score_published_video = published_scores.score_published_video
+score_official = partial(published_scores.score_preset, "egoplan", "official")
+score_lmms_eval = partial(published_scores.score_preset, "egoplan", "lmms-eval-0.7.3")
+score_seed_bench_r1 = partial(published_scores.score_preset, "egoplan", "seed-bench-r1")

@@ -10,13 +10,9 @@ from lmms_eval.tasks._task_utils.file_utils import generate_submission_file
 from loguru import logger
 
 from lmms_egoplan.benchmarks.aggregations import count, num_asked, split_size  # noqa: F401
-from lmms_egoplan.benchmarks.egoplan import visuals
+from lmms_egoplan.benchmarks.egoplan import published_scores, visuals
 from lmms_egoplan.benchmarks.egoplan.conditions import asked_questions
-from lmms_egoplan.benchmarks.egoplan.metrics import (  # noqa: F401
-    num_predictions,
-    score_preset,
-    score_test_ranking,
-)
+from lmms_egoplan.benchmarks.egoplan.metrics import EGOPLAN_TEST, num_predictions
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets, prompt_of
 from lmms_egoplan.benchmarks.egoplan.question import (  # noqa: F401
     REASONED,
@@ -24,6 +20,7 @@ from lmms_egoplan.benchmarks.egoplan.question import (  # noqa: F401
     closed_choices,
     lettered_question,
 )
+from lmms_egoplan.benchmarks.egoplan.rank import score_ranking
 from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.coverage import coverage  # noqa: F401
 from lmms_egoplan.harnesses.lmms_eval.filters import Unchanged  # noqa: F401
@@ -109,6 +106,11 @@ def doc_to_preset_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mappin
     return prompt_of(load_presets("egoplan")[lmms_eval_specific_kwargs["preset"]], doc)
 
 
+def score_test_ranking(doc: Mapping[str, Any], responses: Sequence[Any]) -> dict[str, Any]:
+    """Score a question of the test split, whose answers are private."""
+    return score_ranking(doc, responses, EGOPLAN_TEST)
+
+
 def score_seed_bench_r1(doc: Mapping[str, Any], replies: Sequence[str]) -> dict[str, Any]:
     """Score a question of `seed-bench-r1`.
 
@@ -116,11 +118,14 @@ def score_seed_bench_r1(doc: Mapping[str, Any], replies: Sequence[str]) -> dict[
     """
     model = loaded_model("hf_vlm")
     media = "timed_frames" if model is not None and model.takes_video else "frames"
-    return score_preset("egoplan", "seed-bench-r1", {**doc, "shown": {"media": media}}, replies)
+    return published_scores.score_preset(
+        "egoplan", "seed-bench-r1", {**doc, "shown": {"media": media}}, replies
+    )
 
 
-score_official = partial(score_preset, "egoplan", "official")
-score_lmms_eval = partial(score_preset, "egoplan", "lmms-eval-0.7.3")
+score_published_video = published_scores.score_published_video
+score_official = partial(published_scores.score_preset, "egoplan", "official")
+score_lmms_eval = partial(published_scores.score_preset, "egoplan", "lmms-eval-0.7.3")
 
 
 def write_test_predictions(values: Sequence[dict[str, Any]], args: Namespace | None) -> int:

@@ -15,7 +15,6 @@ from benchmarks.egoplan.bench2_questions import LEAD
 from benchmarks.egoplan.test_published_pipelines import READ, WORDS, records
 from lmms_egoplan.benchmarks.aggregations import tallied
 from lmms_egoplan.benchmarks.egoplan import visuals
-from lmms_egoplan.benchmarks.egoplan.metrics import score_preset
 from lmms_egoplan.benchmarks.egoplan.presets import (
     FIELDS,
     LIKELIHOOD,
@@ -24,7 +23,8 @@ from lmms_egoplan.benchmarks.egoplan.presets import (
     prompt_of,
     rotated,
 )
-from lmms_egoplan.benchmarks.egoplan.published_readers import READERS
+from lmms_egoplan.benchmarks.egoplan.published_scores import score_preset
+from lmms_egoplan.benchmarks.egoplan.readers import READERS
 from lmms_egoplan.benchmarks.egoplan.reply import parse_letter
 from lmms_egoplan.media.frames import Clip
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS

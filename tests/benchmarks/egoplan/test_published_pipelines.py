@@ -8,12 +8,10 @@ from hypothesis import strategies as st
 
 from benchmarks.egoplan import published_reference as published
 from lmms_egoplan.benchmarks.aggregations import count
-from lmms_egoplan.benchmarks.egoplan import question
-from lmms_egoplan.benchmarks.egoplan.metrics import (
-    first_ids,
-    score_published_clips,
-    score_published_letter,
-)
+from lmms_egoplan.benchmarks.egoplan import protocol
+from lmms_egoplan.benchmarks.egoplan.letter import read_as_published, score_letter
+from lmms_egoplan.benchmarks.egoplan.metrics import EGOPLAN_BENCH2_TEST, first_ids
+from lmms_egoplan.benchmarks.egoplan.published_scores import score_published_clips
 from lmms_egoplan.benchmarks.egoplan.reply import first_letter
 from lmms_egoplan.benchmarks.egoplan.visuals import (
     FrameReader,
@@ -236,7 +234,7 @@ def test_responses_without_the_end_are_refused():
     ("reply", "first", "clear"), [("Add it, so B", 0, 1), ("Based on it", 1, 0), ("B", 1, 1)]
 )
 def test_both_readers_are_scored(reply, first, clear):
-    values = score_published_letter(DOC | {"domain": "Work"}, [reply])
+    values = score_letter(DOC | {"domain": "Work"}, reply, EGOPLAN_BENCH2_TEST, read_as_published)
     assert (values["acc"]["score"], values["acc_work"]["score"], values["acc_clear"]["score"]) == (
         first,
         first,

@@ -15,6 +15,7 @@ from lmms_eval.api.instance import GenerationResult, TokenCounts
 from lmms_eval.api.model import lmms
 from lmms_eval.evaluator import simple_evaluate
 from lmms_eval.tasks import TaskManager
+from lmms_eval.utils import load_yaml_config
 from PIL import Image
 
 from benchmarks.egoplan.shortcut_set import TASKS as SHORTCUT_TASKS
@@ -349,6 +350,25 @@ def test_cached_responses_are_those_of_the_data(media, tmp_path, monkeypatch):
     assert num_scored() == 0
     save_data(media, "4567cdef")
     assert num_scored() == everything
+
+
+@pytest.mark.parametrize(
+    ("file", "scorer"),
+    [
+        ("egoplan_ranking", "score_ranking"),
+        ("egoplan_replies", "score_reply"),
+        ("egoplan_reasoned", "score_reasoned"),
+        ("egoplan_published_ranking", "score_published_clips"),
+        ("egoplan_presets", "score_preset"),
+        ("egoplan_bench2_ranking", "score_planning_choices"),
+        ("egoplan_bench2_replies", "score_planning_letter"),
+        ("egoplan_bench2_replies_published", "score_published_letter"),
+        ("egoplan_bench2_presets", "score_preset"),
+    ],
+)
+def test_scorers_keep_the_names_that_cached_responses_depend_on(file, scorer):
+    content = load_yaml_config(str(LMMS_EVAL_TASKS.parent / "shared" / f"{file}.yaml"))
+    assert content["process_results"].__name__ == scorer
 
 
 @pytest.mark.usefixtures("data")

@@ -14,13 +14,18 @@ from typer.testing import CliRunner
 
 from benchmarks.egoplan.test_prepare import bench2_question, question, write
 from lmms_egoplan.benchmarks.aggregations import tallied
-from lmms_egoplan.benchmarks.egoplan import visuals
-from lmms_egoplan.benchmarks.egoplan.footage import clips
-from lmms_egoplan.benchmarks.egoplan.footage.clips import Label, find_clip, read_label
-from lmms_egoplan.benchmarks.egoplan.footage.index import Media, find_media
-from lmms_egoplan.benchmarks.egoplan.metrics import score_ranking, score_reply, score_test_ranking
-from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan, prepare_egoplan_bench2
+from lmms_egoplan.benchmarks.egoplan import clips, visuals
+from lmms_egoplan.benchmarks.egoplan.clips import Label, find_clip, read_label
+from lmms_egoplan.benchmarks.egoplan.letter import read_clear, score_letter
+from lmms_egoplan.benchmarks.egoplan.metrics import EGOPLAN_TEST, EGOPLAN_VAL
+from lmms_egoplan.benchmarks.egoplan.prepare import (
+    Media,
+    find_media,
+    prepare_egoplan,
+    prepare_egoplan_bench2,
+)
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets
+from lmms_egoplan.benchmarks.egoplan.rank import score_ranking
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, read_annotations
 from lmms_egoplan.benchmarks.egoplan.visuals import num_images, progress_of
 from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
@@ -204,14 +209,14 @@ def test_only_results_from_clips_report_ready_clips(folder):
     row = EGOPLAN.load("val")[0]
     losses = [(1.0, False)] * 4
     for values in (
-        score_ranking(row, losses),
-        score_reply(row, ["B"]),
-        score_test_ranking(row, losses),
+        score_ranking(row, losses, EGOPLAN_VAL),
+        score_letter(row, "B", EGOPLAN_VAL, read_clear),
+        score_ranking(row, losses, EGOPLAN_TEST),
     ):
         assert tallied([values["media"]]) == "ready clips"
     prepared = prepare_egoplan(annotations, "val", sources(folder))
     assert "media" not in prepared
-    assert "media" not in score_ranking(EGOPLAN.load("val")[0], losses)
+    assert "media" not in score_ranking(EGOPLAN.load("val")[0], losses, EGOPLAN_VAL)
 
 
 def test_cutting_resumes_and_repeats_changed_clips(folder):

@@ -29,7 +29,8 @@ from benchmarks.egoplan.public_copies import (
     write_parquet,
     write_seed_bench,
 )
-from lmms_egoplan.benchmarks.egoplan.metrics import score_reply
+from lmms_egoplan.benchmarks.egoplan.letter import read_clear, score_letter
+from lmms_egoplan.benchmarks.egoplan.metrics import EGOPLAN_VAL
 from lmms_egoplan.benchmarks.egoplan.visuals import EGOPLAN as VISUALS
 from lmms_egoplan.benchmarks.egoplan.visuals import EGOPLAN_BENCH2 as BENCH2_VISUALS
 from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
@@ -103,7 +104,7 @@ def test_a_complete_copy_shows_its_own_media(official, seed_bench, folder):
         (video,) = VISUALS.visual_input(row, {"media": "video"})
         first, *later = read_video_frames(video, range(count_video_frames(video)))
         assert first.size == (images[0].size if later else (96, 72))
-        values = score_reply(row, ["A"])
+        values = score_letter(row, "A", EGOPLAN_VAL, read_clear)
         assert values["media"] == {"media": "public copy seed-bench-r1"}
         assert values["split_size"] == {"split_size": COUNT}
         clips = VISUALS.visual_input(row, {"media": "clips", "num_clips": 4, "frames_per_clip": 8})
@@ -150,9 +151,9 @@ def test_differences_are_counted_and_named(official, seed_bench, folder):
     assert {*rows["sample_id"]} == {
         record["sample_id"] for record in (official.records[0], *official.records[5:])
     }
-    assert coverage([score_reply(row, ["A"])["coverage"] for row in rows]) == pytest.approx(
-        (COUNT - 4) / COUNT
-    )
+    assert coverage(
+        [score_letter(row, "A", EGOPLAN_VAL, read_clear)["coverage"] for row in rows]
+    ) == pytest.approx((COUNT - 4) / COUNT)
     for count in (
         f"{COUNT - 4} of {COUNT}",
         "missing (1)",
