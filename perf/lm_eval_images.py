@@ -141,7 +141,7 @@ def _take_images(questions: "list[Instance]", arm: str) -> Iterator[tuple[float,
 def _opened(doc: Mapping[str, Any]) -> "list[Image.Image]":
     from PIL import Image
 
-    from lmms_egoplan.benchmarks.egoplan.visuals import uniform_frames
+    from lmms_egoplan.benchmarks.egoplan.frames import uniform_frames
     from lmms_egoplan.media.frames import frame_path
 
     past = [(action["start_frame"], action["stop_frame"]) for action in doc["past_actions"]]

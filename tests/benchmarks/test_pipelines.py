@@ -14,6 +14,7 @@ from benchmarks.egoplan import published_reference as published
 from benchmarks.egoplan.test_presets import Numbered, as_doc, media_shown
 from lmms_egoplan.benchmarks.egoplan.presets import LIKELIHOOD, load_presets, prompt_of
 from lmms_egoplan.benchmarks.egoplan.protocol import tuned_question
+from lmms_egoplan.benchmarks.egoplan.published import clips_as_published
 from lmms_egoplan.benchmarks.egoplan.published_scores import (
     score_preset,
     score_published_clips,
@@ -21,9 +22,6 @@ from lmms_egoplan.benchmarks.egoplan.published_scores import (
 )
 from lmms_egoplan.benchmarks.egoplan.rank import rank
 from lmms_egoplan.benchmarks.egoplan.readers import READERS
-from lmms_egoplan.benchmarks.egoplan.visuals import clips_as_published
-from lmms_egoplan.benchmarks.egothink.answers import Answer
-from lmms_egoplan.benchmarks.egothink.judge import judge_prompt
 from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS
 from lmms_egoplan.benchmarks.egothink.presets import PRESETS
 from lmms_egoplan.benchmarks.egothink.prompts import prompt_messages, read_reply
@@ -63,7 +61,7 @@ def test_prompts_are_the_pipelines(name):
 def test_frames_are_the_pipelines(name, monkeypatch):
     preset, rates = preset_of(name), pipelines.VIDEOS
     monkeypatch.setattr(
-        "lmms_egoplan.benchmarks.egoplan.visuals.frames_per_second", lambda _, video: rates[video]
+        "lmms_egoplan.benchmarks.egoplan.frames.frames_per_second", lambda _, video: rates[video]
     )
     media = [
         media_shown(preset.benchmark, preset.name, record) for record in INPUTS[preset.benchmark]

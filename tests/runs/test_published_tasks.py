@@ -14,9 +14,8 @@ from benchmarks.egoplan import derived_questions
 from benchmarks.egoplan import published_reference as published
 from benchmarks.egoplan.bench2_questions import EXAMPLES, write_questions
 from benchmarks.egoplan.derived_questions import DATA, available, derive, render_media
-from lmms_egoplan.benchmarks.egoplan.footage.index import Media
-from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan, prepare_egoplan_bench2
-from lmms_egoplan.benchmarks.egoplan.visuals import frame_rate
+from lmms_egoplan.benchmarks.egoplan.frames import frame_rate
+from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan, prepare_egoplan_bench2
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from patience import FOREVER_S

@@ -7,8 +7,8 @@ from lmms_egoplan.benchmarks.aggregations import Values
 from lmms_egoplan.benchmarks.egoplan.letter import pipeline_reader, score_letter
 from lmms_egoplan.benchmarks.egoplan.metrics import EGOPLAN_BENCH2_TEST, EGOPLAN_VAL
 from lmms_egoplan.benchmarks.egoplan.presets import LIKELIHOOD, Preset, load_presets
+from lmms_egoplan.benchmarks.egoplan.published import authors_fail_at_video, clips_as_published
 from lmms_egoplan.benchmarks.egoplan.rank import score_ranking
-from lmms_egoplan.benchmarks.egoplan.visuals import authors_fail_at_video, clips_as_published
 from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.sampling import Doc
@@ -18,7 +18,7 @@ from lmms_egoplan.ranking.loglikelihood import parse_loglikelihood
 def score_published_video(doc: Doc, responses: Sequence[Any]) -> Values:
     """Score one question of EgoPlan-Bench that was ranked as the authors' code does.
 
-    It shows `visuals.published_frames`.
+    It shows `published_frames`.
 
     Args:
         doc: As for `score_ranking`, with ``past_actions`` and ``current_observation_frame``.
@@ -52,7 +52,7 @@ def score_published_video(doc: Doc, responses: Sequence[Any]) -> Values:
 
 
 def score_published_clips(doc: Doc, responses: Sequence[Any]) -> Values:
-    """Score one question of EgoPlan-Bench that was ranked after `visuals.published_clips`.
+    """Score one question of EgoPlan-Bench that was ranked after `published_clips`.
 
     Args:
         doc, responses: As for `score_published_video`.

@@ -9,7 +9,8 @@ from datasets import Dataset
 from loguru import logger
 
 from lmms_egoplan.benchmarks.egoplan.conditions import asked_questions
-from lmms_egoplan.benchmarks.egoplan.visuals import MOST_FRAMES, num_images, shown_frames
+from lmms_egoplan.benchmarks.egoplan.frame_settings import MOST_FRAMES, shown_frames
+from lmms_egoplan.benchmarks.egoplan.visuals import num_images
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name
 from lmms_egoplan.harnesses.lm_eval.task import (

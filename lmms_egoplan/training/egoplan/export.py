@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
+from lmms_egoplan.benchmarks.egoplan.frames import FRAMES_PER_CLIP, NUM_CLIPS
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
-from lmms_egoplan.benchmarks.egoplan.visuals import FRAMES_PER_CLIP, NUM_CLIPS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_digest, write_whole
 from lmms_egoplan.jsonl import json_lines, read_json

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 from pydantic import Field
 
-from lmms_egoplan.benchmarks.egoplan.visuals import FRAMES_PER_CLIP, NUM_CLIPS
+from lmms_egoplan.benchmarks.egoplan.frames import FRAMES_PER_CLIP, NUM_CLIPS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_text
 from lmms_egoplan.training.settings import Positive, Share, TuningSettings

@@ -15,6 +15,7 @@ from benchmarks.egoplan.bench2_questions import LEAD
 from benchmarks.egoplan.test_published_pipelines import READ, WORDS, records
 from lmms_egoplan.benchmarks.aggregations import tallied
 from lmms_egoplan.benchmarks.egoplan import visuals
+from lmms_egoplan.benchmarks.egoplan.frames import paired_frames
 from lmms_egoplan.benchmarks.egoplan.presets import (
     FIELDS,
     LIKELIHOOD,
@@ -322,7 +323,7 @@ def test_the_observation_follows_a_video_file():
 @given(st.integers(1, 900), st.sampled_from([Fraction(24), Fraction(30), Fraction(60000, 1001)]))
 def test_numbers_of_frames_equal_qwens(length, fps):
     qwen = pytest.importorskip("qwen_vl_utils.vision_process", reason="needs qwen-vl-utils")
-    count = visuals.paired_frames(length, length / fps * 2, 4, 16)
+    count = paired_frames(length, length / fps * 2, 4, 16)
     if length > 1:
         assert count == qwen.smart_nframes(
             {"fps": 2, "min_frames": 4, "max_frames": 16}, length, float(fps)

@@ -11,15 +11,14 @@ from lmms_egoplan.benchmarks.aggregations import count
 from lmms_egoplan.benchmarks.egoplan import protocol
 from lmms_egoplan.benchmarks.egoplan.letter import read_as_published, score_letter
 from lmms_egoplan.benchmarks.egoplan.metrics import EGOPLAN_BENCH2_TEST, first_ids
-from lmms_egoplan.benchmarks.egoplan.published_scores import score_published_clips
-from lmms_egoplan.benchmarks.egoplan.reply import first_letter
-from lmms_egoplan.benchmarks.egoplan.visuals import (
-    FrameReader,
+from lmms_egoplan.benchmarks.egoplan.published import (
     PublishedClips,
-    num_images,
     published_clips,
     published_frames,
 )
+from lmms_egoplan.benchmarks.egoplan.published_scores import score_published_clips
+from lmms_egoplan.benchmarks.egoplan.reply import first_letter
+from lmms_egoplan.benchmarks.egoplan.visuals import FrameReader, num_images
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText, PathUse
 

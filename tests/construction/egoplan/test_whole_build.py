@@ -12,7 +12,7 @@ from construction.ego4d_files import write_narrations
 from construction.egoplan.language_model import reply
 from construction.egoplan.small import as_ego4d
 from judge_server import JudgeServer
-from lmms_egoplan.benchmarks.egoplan.visuals import clip_frames, uniform_frames
+from lmms_egoplan.benchmarks.egoplan.frames import clip_frames, uniform_frames
 from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.cli import app
 from lmms_egoplan.construction.egoplan.narrations import read_epic_kitchens

@@ -16,6 +16,7 @@ from benchmarks.egoplan.test_prepare import bench2_question, question, write
 from lmms_egoplan.benchmarks.aggregations import tallied
 from lmms_egoplan.benchmarks.egoplan import clips, visuals
 from lmms_egoplan.benchmarks.egoplan.clips import Label, find_clip, read_label
+from lmms_egoplan.benchmarks.egoplan.frames import progress_of
 from lmms_egoplan.benchmarks.egoplan.letter import read_clear, score_letter
 from lmms_egoplan.benchmarks.egoplan.metrics import EGOPLAN_TEST, EGOPLAN_VAL
 from lmms_egoplan.benchmarks.egoplan.prepare import (
@@ -27,7 +28,7 @@ from lmms_egoplan.benchmarks.egoplan.prepare import (
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets
 from lmms_egoplan.benchmarks.egoplan.rank import score_ranking
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, read_annotations
-from lmms_egoplan.benchmarks.egoplan.visuals import num_images, progress_of
+from lmms_egoplan.benchmarks.egoplan.visuals import num_images
 from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
