@@ -9,10 +9,10 @@ from lmms_egoplan.benchmarks.aggregations import tallied
 from lmms_egoplan.benchmarks.egointent.judge import Prediction, grade
 from lmms_egoplan.benchmarks.egointent.judge_protocol import PAPER
 from lmms_egoplan.benchmarks.egointent.metrics import score_step
-from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
 from lmms_egoplan.benchmarks.egoplan.letter import read_clear, score_letter
 from lmms_egoplan.benchmarks.egoplan.metrics import EGOPLAN_BENCH2_TEST, EGOPLAN_TEST, EGOPLAN_VAL
 from lmms_egoplan.benchmarks.egoplan.rank import score_ranking
+from lmms_egoplan.benchmarks.egothink.answers import JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.metrics import score_answer
 from lmms_egoplan.coverage import coverage, coverage_fields
 from lmms_egoplan.judging.settings import JudgeSettings

@@ -14,8 +14,7 @@ from typing import Any
 from PIL import Image
 
 from lmms_egoplan.benchmarks.egoplan.frames import clip_frames, frame_rate, progress_of
-from lmms_egoplan.benchmarks.egoplan.records import FIRST_FRAME
-from lmms_egoplan.benchmarks.egoplan.sources import EGO4D_FPS
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D_FPS, FIRST_FRAME
 from lmms_egoplan.benchmarks.egoplan.visuals import EGOPLAN
 from lmms_egoplan.benchmarks.egoplan.wording import normalised
 from lmms_egoplan.construction.egointent.goalstep import read_goalstep

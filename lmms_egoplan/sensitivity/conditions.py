@@ -7,7 +7,7 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.frame_settings import SEPARATE
 from lmms_egoplan.benchmarks.egoplan.presets import LIKELIHOOD, Preset, load_presets, load_prompts
-from lmms_egoplan.benchmarks.egoplan.readers import READERS
+from lmms_egoplan.benchmarks.egoplan.published_readers import READERS
 from lmms_egoplan.errors import LmmsEgoplanError
 
 PRESET = "preset"

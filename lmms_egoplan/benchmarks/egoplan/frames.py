@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from lmms_egoplan.benchmarks.egoplan.sources import frames_per_second
+from lmms_egoplan.benchmarks.egoplan.records import frames_per_second
 from lmms_egoplan.media.sampling import Doc, evenly_spaced
 
 # The project's default for models without multi-clip input.

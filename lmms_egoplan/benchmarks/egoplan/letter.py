@@ -14,7 +14,7 @@ from lmms_egoplan.benchmarks.egoplan.metrics import (
     prediction_value,
     score_value,
 )
-from lmms_egoplan.benchmarks.egoplan.readers import READERS
+from lmms_egoplan.benchmarks.egoplan.published_readers import READERS
 from lmms_egoplan.benchmarks.egoplan.reply import first_letter, parse_letter, parse_reasoned
 from lmms_egoplan.generated_reply import is_truncated
 from lmms_egoplan.media.sampling import Doc

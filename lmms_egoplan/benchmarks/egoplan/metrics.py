@@ -10,8 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from lmms_egoplan.benchmarks.aggregations import Value, Values
-from lmms_egoplan.benchmarks.egoplan.clips import READY_CLIPS
-from lmms_egoplan.benchmarks.egoplan.records import DOMAINS, EGO4D, EPIC_KITCHENS, RENDERED
+from lmms_egoplan.benchmarks.egoplan.records import (
+    DOMAINS,
+    EGO4D,
+    EPIC_KITCHENS,
+    READY_CLIPS,
+    RENDERED,
+)
 from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.coverage import RENDERED_SCENES, coverage_fields
 from lmms_egoplan.media.sampling import Doc

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan import visuals
+from lmms_egoplan.benchmarks.egoplan.frames import UNIFORM_FRAMES
 from lmms_egoplan.benchmarks.egoplan.question import LETTERS
 from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.report.document import ShownAnswer, Verdict
@@ -48,7 +49,7 @@ def frames_of(doc: Doc, reader: visuals.FrameReader) -> Callable[[], Any] | None
     """Return a function that reads a question's frames; None if its media are missing."""
     if not _exists(doc["media_path"]):
         return None
-    settings = {"media": "frames", "num_frames": visuals.UNIFORM_FRAMES}
+    settings = {"media": "frames", "num_frames": UNIFORM_FRAMES}
     return partial(reader.visual_input, doc, settings)
 
 

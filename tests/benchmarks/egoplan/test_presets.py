@@ -24,8 +24,8 @@ from lmms_egoplan.benchmarks.egoplan.presets import (
     prompt_of,
     rotated,
 )
+from lmms_egoplan.benchmarks.egoplan.published_readers import READERS
 from lmms_egoplan.benchmarks.egoplan.published_scores import score_preset
-from lmms_egoplan.benchmarks.egoplan.readers import READERS
 from lmms_egoplan.benchmarks.egoplan.reply import parse_letter
 from lmms_egoplan.media.frames import Clip
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from benchmarks.egoplan import published_reference as published
 from lmms_egoplan.benchmarks.aggregations import count
-from lmms_egoplan.benchmarks.egoplan import protocol
+from lmms_egoplan.benchmarks.egoplan import question
 from lmms_egoplan.benchmarks.egoplan.letter import read_as_published, score_letter
 from lmms_egoplan.benchmarks.egoplan.metrics import EGOPLAN_BENCH2_TEST, first_ids
 from lmms_egoplan.benchmarks.egoplan.published import (

@@ -14,8 +14,9 @@ from typer.testing import CliRunner
 
 from benchmarks.egoplan.test_prepare import bench2_question, question, write
 from lmms_egoplan.benchmarks.aggregations import tallied
-from lmms_egoplan.benchmarks.egoplan import clips, visuals
-from lmms_egoplan.benchmarks.egoplan.clips import Label, find_clip, read_label
+from lmms_egoplan.benchmarks.egoplan import visuals
+from lmms_egoplan.benchmarks.egoplan.footage import clips
+from lmms_egoplan.benchmarks.egoplan.footage.clips import Label, find_clip, read_label
 from lmms_egoplan.benchmarks.egoplan.frames import progress_of
 from lmms_egoplan.benchmarks.egoplan.letter import read_clear, score_letter
 from lmms_egoplan.benchmarks.egoplan.metrics import EGOPLAN_TEST, EGOPLAN_VAL
