@@ -7,7 +7,8 @@ import subprocess
 import sys
 
 RANKED_QUESTION = """
-from lmms_egoplan.benchmarks.egoplan.metrics import score_ranking
+from lmms_egoplan.benchmarks.egoplan.metrics import EGOPLAN_VAL
+from lmms_egoplan.benchmarks.egoplan.rank import score_ranking
 
 question = {
     "sample_id": 7,
@@ -18,7 +19,7 @@ question = {
     "split_size": 3355,
 }
 losses = [(2.5, False), (1.5, True), (3.0, False), (2.0, False)]
-assert score_ranking(question, losses)["acc"]["score"] == 1
+assert score_ranking(question, losses, EGOPLAN_VAL)["acc"]["score"] == 1
 """
 
 JUDGED_ANSWER = """

@@ -19,8 +19,11 @@ Modules, in the papers' order:
 - `records`, `verification`: the published questions, and what annotators said (secs. 3.1 to 3.3)
 - `statistics`, `wording`: the counts of Table 2, and which phrases are equal
 - `footage`, `prepare`: the videos and frames of the questions; the data that tasks load
-- `question`, `visuals`, `conditions`: what a model is asked and shown (sec. 3.5)
-- `reply`: how a written answer is read
-- `metrics`: how choices are ranked and letters scored (sec. 3.5, Tables 1 and 3)
-- `presets`, `published_readers`: how published pipelines ask, and read answers
+- `question`, `frames`, `frame_settings`, `visuals`, `conditions`: what a model is asked and shown
+  (sec. 3.5)
+- `rank`: how choices are ranked by likelihood (sec. 3.5)
+- `reply`, `letter`: how a written answer is read and scored
+- `metrics`: what is measured (Tables 1 and 3)
+- `presets`, `published`, `published_readers`, `published_scores`: how published pipelines ask, show,
+  read and score
 """
