@@ -24,6 +24,6 @@ Modules, in the papers' order:
 - `rank`: how choices are ranked by likelihood (sec. 3.5)
 - `reply`, `letter`: how a written answer is read and scored
 - `metrics`: what is measured (Tables 1 and 3)
-- `presets`, `published`, `published_readers`, `published_scores`: how published pipelines ask, show,
-  read and score
+- `presets`, `published`, `published_readers`, `published_scores`: how published pipelines ask,
+  show, read and score
 """
