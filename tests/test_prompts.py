@@ -20,7 +20,7 @@ FILES = {
     "report/actplan/error_judge.yaml": "42924effef50fc9a",
     "benchmarks/egointent/diagnostics.yaml": "dcc9f69f12169cab",
     "benchmarks/egointent/judge_protocol.yaml": "33656327768cff12",
-    "benchmarks/egointent/protocol.yaml": "72caa552144d2ee9",
+    "benchmarks/egointent/prompts.yaml": "72caa552144d2ee9",
     "report/egoplan/failures.yaml": "9d314521347bbf65",
     "benchmarks/egoplan/presets.yaml": "02989e97d7486986",
     "benchmarks/egoplan/question.yaml": "27a73c02f6080961",

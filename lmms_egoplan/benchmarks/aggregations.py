@@ -18,9 +18,16 @@ Values = dict[str, dict[str, Any]]
 def mean_score(values: Sequence[Value]) -> float:
     """Return the mean ``score`` over the questions with a score; NaN without any.
 
+    The value of a question without a score has only its cluster.
+
+    Raises:
+        KeyError: a value is empty.
+
     >>> mean_score([{"score": 0.5}, {"score": 0.25}, {"activity": "clean_table"}])
     0.375
     """
+    if not all(values):
+        raise KeyError("score")
     scores = [value["score"] for value in values if "score" in value]
     return fmean(scores) if scores else math.nan
 

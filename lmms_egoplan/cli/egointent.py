@@ -41,6 +41,8 @@ from lmms_egoplan.report.egointent.answer_files import (
     rows_of,
     write_judged,
 )
+from lmms_egoplan.report.egointent.statistics import statistics_files
+from lmms_egoplan.report.judged import read_judged
 
 if TYPE_CHECKING:
     pass
@@ -116,9 +118,6 @@ def prepare(
         typer.echo(f"Steps with unverified labels: {summary['unverified']}")
     if figures:
         steps = check_records(annotations, load(annotations, field_by_key))
-        # Imported here because figures load SciPy.
-        from lmms_egoplan.report.egointent.statistics import statistics_files
-
         write_figures(summary, statistics_files(steps))
 
 
@@ -202,7 +201,6 @@ def judge(
     Example: `lmms-egoplan judge egointent runs/my-model --out judged.jsonl`
     """
     # Imported here because reports load SciPy.
-    from lmms_egoplan.report.judged import read_judged
     from lmms_egoplan.report.terminal import print_runs
 
     asking = LlmUsage(
