@@ -9,9 +9,10 @@ Modules, in the paper's order:
 
 - `instances`, `prepare`: the instances (secs. 3.1 and 3.4), and the data that tasks load
 - `prompts`, `conditions`: what a model is asked and shown (sec. 3.1)
-- `reply`, `plans`: how a plan is read (App. F)
+- `reply`: how the plan in a reply is read (App. F); `plans`: records of plans, and files of them
 - `lcs`, `classifier`, `scoring`: how a plan is scored (sec. 4.2)
 - `metrics`: what is measured (Table 4)
 - `classifier_agreement`: how far the classifier agrees with people (sec. 5.4, Table 5)
 - `evaluate_metrics`: LCS and classifier for the package evaluate
+- `bddl`, `steps`, `goal_check`: a diagnostic of this project, which executes a plan
 """

@@ -1,5 +1,8 @@
 """Compute ActPlan-1K's metrics (sec. 4.2, Table 4): values per plan, means and breakdowns.
 
+The main metric is ``lcs_norm``: the longest common subsequence of a plan and gold plan 1, divided
+by the longer one's length (`lcs.lcs_norm`).
+
 A measure that is undefined for a plan (no such gold plan, no step) is excluded from the mean. The
 number of plans in the mean is reported with it.
 """

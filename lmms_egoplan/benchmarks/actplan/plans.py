@@ -1,4 +1,7 @@
-"""Read plans: models' replies, files of plans, and plans that people labelled (sec. 4.1)."""
+"""Define records of plans, and read files of plans, with or without people's labels (sec. 4.1).
+
+`reply` reads the plan in a model's reply.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

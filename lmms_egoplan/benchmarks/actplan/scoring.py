@@ -5,7 +5,7 @@ The form of the steps (sec. 5.6) and the goal check are measured, too.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, ValidationInfo, field_validator
 
@@ -17,6 +17,7 @@ from lmms_egoplan.benchmarks.actplan.classifier import (
     load_classifier,
 )
 from lmms_egoplan.benchmarks.actplan.goal_check import GoalCheck, check_goal
+from lmms_egoplan.benchmarks.actplan.lcs import lcs_lengths, lcs_norm
 from lmms_egoplan.benchmarks.actplan.plans import GeneratedPlan, Steps
 from lmms_egoplan.benchmarks.actplan.reply import official_steps, parsed_steps, plan_text
 from lmms_egoplan.benchmarks.actplan.reply.calls import form_validity
@@ -24,10 +25,6 @@ from lmms_egoplan.encoder import DEFAULT_ENCODER, encoder_name, load_encoder
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.serialization import TextRecord
 from lmms_egoplan.validation import AnyText, Expected, expected
-
-if TYPE_CHECKING:
-    pass
-from lmms_egoplan.benchmarks.actplan.lcs import lcs_lengths, lcs_norm
 
 _Counts = list[Annotated[StrictInt, Field(ge=0), Expected("a number from 0")] | None]
 _Share = Annotated[StrictFloat, Field(ge=0, le=1), Expected("a number from 0 to 1")]

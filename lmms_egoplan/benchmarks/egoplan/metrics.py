@@ -1,5 +1,8 @@
 """The values of one question that several scorers log, and their aggregation over a run.
 
+The main metric is ``acc``: the share of questions whose preferred choice is the right one. `rank`
+says which choice a model prefers, `letter` which one it wrote.
+
 A question's values are records, not numbers. An accuracy is ``{"score": 0.0 or 1.0, "video_id":
 ...}``, from which a harness can cluster its standard errors by video. The record of a count
 contains the counted item, such as a sample id, so that the harness computes no standard error.

@@ -1,6 +1,6 @@
-"""Show another image of the same dimension: EgoThink's shortcut condition.
+"""Show a question's image, or another image of the same dimension: a condition of this project.
 
-The choice is this project's.
+The other conditions are in the tasks' functions (no image) and in `marks` (numbered marks).
 """
 
 from collections.abc import Mapping

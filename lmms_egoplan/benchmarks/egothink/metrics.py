@@ -1,5 +1,8 @@
 """Compute EgoThink's metrics (sec. 4.1, Table 3): values per question, and means over a run.
 
+The main metric is ``score``: 100 times the judge's rating (`JudgedAnswer.score`), averaged over the
+questions of a dimension. The benchmark's average is the plain mean of the twelve dimensions.
+
 The values of a question are records, as a harness logs them. Only judged answers have a score. An
 answer without a rating is neither right nor wrong; it only lowers the coverage. (Under a protocol
 with `JudgeProtocol.failed`, a failed judgement also has a score, and is counted in
