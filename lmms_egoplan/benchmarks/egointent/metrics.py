@@ -6,8 +6,8 @@ A step's values are records, as a harness collects and logs them.
   leaderboard of the public release (2026-08) says that missing predictions receive zero.
 - A field that no judge has rated is neither right nor wrong. It only lowers the coverage.
 
-The main metric is ``overall``. A score is therefore the fraction of fields found in the replies, times the mean rating of the
-judged ones.
+A score is therefore the fraction of fields found in the replies, times the mean rating of the
+judged ones. The main metric is ``overall``, over all fields.
 """
 
 import math
