@@ -13,7 +13,6 @@ from judge_server import JudgeServer, Reply, images_in
 from lmms_egoplan.benchmarks.egoplan.footage.index import Media
 from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan, prepare_egoplan_bench2
 from lmms_egoplan.benchmarks.egoplan.presets import LIKELIHOOD, load_presets
-from lmms_egoplan.harnesses.lmms_eval import loaded_checkpoint
 from media.files import SIZE, read_numbers, write_numbered_video
 from patience import FOREVER_S
 from runs.answerer import save_attentive_answerer
@@ -213,8 +212,8 @@ def test_hf_vlm_gets_prompt_media_and_sampling(data, checkpoint, calls, benchmar
 
 
 @pytest.mark.whole
-def test_a_server_gets_what_each_parser_expects(data, monkeypatch):
-    monkeypatch.setattr(loaded_checkpoint, "_loaded", None)  # a command loads no other model
+@pytest.mark.usefixtures("data")
+def test_a_server_gets_what_each_parser_expects():
     presets = [
         preset for name in ("egoplan", "egoplan_bench2") for preset in load_presets(name).values()
     ]
@@ -228,8 +227,8 @@ def test_a_server_gets_what_each_parser_expects(data, monkeypatch):
 
 @pytest.mark.nightly
 @by_task
-def test_a_server_gets_prompt_frames_and_sampling(data, monkeypatch, benchmark, name):
-    monkeypatch.setattr(loaded_checkpoint, "_loaded", None)  # a command loads no other model
+@pytest.mark.usefixtures("data")
+def test_a_server_gets_prompt_frames_and_sampling(benchmark, name):
     if load_presets(benchmark)[name].media["media"] == "video":
         pytest.skip("the harness's backend reads the file")
     assert_server_gets_prompt_frames_and_sampling(benchmark, name)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.evaluation import running
@@ -25,12 +25,6 @@ class LoadedModel:
     model_type: str
     takes_video: bool
     has_system_turn: bool
-
-
-class Backend(Protocol):
-    """A backend that says what it has loaded, or stands in for one."""
-
-    loaded_model: LoadedModel
 
 
 def loaded_model(backend: str) -> LoadedModel | None:
