@@ -31,7 +31,9 @@ def test_no_task_is_named_like_an_upstream_one():
         "actplan_counterfactual",
     }
     presets = {name for name in package_tasks.all_subtasks if "__" in name}
-    assert set(index["egocentric_planning_presets"]["task"]) == presets
+    # EgoThink's need a judge.
+    unjudged = {name for name in presets if name.startswith("egoplan")}
+    assert set(index["egocentric_planning_presets"]["task"]) == unjudged
     shortcuts = {
         name
         for name in package_tasks.all_subtasks

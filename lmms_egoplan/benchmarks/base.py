@@ -5,6 +5,7 @@ Importing this module is cheap: judges and scoring models load when they are nee
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,12 +70,11 @@ class Benchmark:
         tasks: Names for ``--tasks`` in both harnesses, the main one first.
         demo: Its part of the demo.
         suite: Its tasks in the suite of all benchmarks, in both harnesses.
-        judges: For each YAML file or folder of judged tasks, a function that imports their judge.
+        judges: For each YAML file or folder of judged tasks, a function that imports their judge,
+            given the preset of the tasks, "" for none.
         suite_thinking: Tasks of the suite for models that think before they answer. Default:
             `suite`.
         suite_splits: Splits that the suite needs. Default: all.
-        presets: Presets that ``LMMS_EGOPLAN_PROTOCOL`` selects for its tasks. Others are tasks:
-            ``NAME__PRESET``.
         official_questions: Returns the official number of questions of a task from one of its
             prepared rows; None if all tasks have all questions of their split.
         stated_pixels: Returns the limits on pixels of a preset, for both harnesses; None if no
@@ -90,10 +90,9 @@ class Benchmark:
     tasks: tuple[str, ...]
     demo: DemoSet
     suite: tuple[str, ...] = ()
-    judges: Mapping[str, Callable[[], Judge]] = field(default_factory=dict, hash=False)
+    judges: Mapping[str, Callable[[str], Judge]] = field(default_factory=dict, hash=False)
     suite_thinking: tuple[str, ...] = ()
     suite_splits: tuple[str, ...] = ()
-    presets: tuple[str, ...] = ()
     official_questions: Callable[[Mapping[str, Any]], int] | None = None
     stated_pixels: Callable[[str], Mapping[str, int]] | None = None
     load_scorers: Callable[[], None] | None = None
@@ -138,9 +137,14 @@ class Benchmark:
             return str(error)
         return None
 
-    def load_judges(self, names: Collection[str]) -> list[Judge]:
-        """Import the judges of tasks by YAML file or folder."""
-        return [load_judge() for tasks, load_judge in self.judges.items() if tasks in names]
+    def load_judges(self, names: Collection[str], preset: str = "") -> list[Judge]:
+        """Import the judges of tasks by YAML file or folder.
+
+        Args:
+            names: Names of YAML files and folders.
+            preset: Preset of the tasks; "" for none.
+        """
+        return [load_judge(preset) for tasks, load_judge in self.judges.items() if tasks in names]
 
 
 # Types of columns that are read to learn whose questions the rows are.
@@ -200,15 +204,16 @@ EGOPLAN_BENCH2 = Benchmark(
 )
 
 
-def _egothink_judge() -> Judge:
+@cache
+def _egothink_judge(preset: str) -> Judge:
     """Import how EgoThink's tasks are judged."""
     from lmms_egoplan.benchmarks.egothink import judge
 
     return Judge(
         default_model=judge.DEFAULT_JUDGE,
-        estimate=judge.estimate,
+        estimate=partial(judge.estimate, preset=preset),
         otherwise=judge.OTHERWISE,
-        probe_form=judge.probe_form,
+        probe_form=partial(judge.probe_form, preset=preset),
     )
 
 
@@ -226,11 +231,10 @@ EGOTHINK = Benchmark(
     ),
     suite=("egothink_bench",),
     judges={"egothink": _egothink_judge},
-    presets=("official", "lmms-eval-0.7.3", "physbrain"),
 )
 
 
-def _egointent_judge() -> Judge:
+def _egointent_judge(_preset: str) -> Judge:
     from lmms_egoplan.benchmarks.egointent import judge
 
     return Judge(
@@ -240,7 +244,7 @@ def _egointent_judge() -> Judge:
     )
 
 
-def _egointent_diagnostics_judge() -> Judge:
+def _egointent_diagnostics_judge(_preset: str) -> Judge:
     from lmms_egoplan.benchmarks.egointent import diagnostics
 
     return Judge(
@@ -315,6 +319,12 @@ ACTPLAN = Benchmark(
     official_questions=_actplan_questions,
     load_scorers=_actplan_scorers,
 )
+
+PIXELS = "LMMS_EGOPLAN_PIXELS"
+"""Environment variable of a run that names the preset whose limits on pixels apply.
+
+``lmms-egoplan run --protocol`` sets it.
+"""
 
 BENCHMARKS = (EGOPLAN, EGOPLAN_BENCH2, EGOTHINK, EGOINTENT, ACTPLAN)
 """All benchmarks, in the order of help texts and reports."""

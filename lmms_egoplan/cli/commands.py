@@ -20,6 +20,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import lmms_egoplan
+from lmms_egoplan.benchmarks.presets import reject_former_variable
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.outputs import guard_output
 from lmms_egoplan.processes import end_on_signals, exit_code
@@ -171,6 +172,7 @@ class RootGroup(CommandGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command; print errors that the user can correct."""
         try:
+            reject_former_variable()
             return super().invoke(ctx)
         except KeyboardInterrupt as interrupt:
             raise typer.Exit(exit_code(interrupt)) from None

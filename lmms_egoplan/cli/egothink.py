@@ -162,8 +162,8 @@ def judge(
     earlier are sent last.
 
     --protocol sets the judge's messages and parameters, and the reading of its ratings. The default
-    is the value of LMMS_EGOPLAN_JUDGE_PROTOCOL if it is set, else that of the preset in
-    LMMS_EGOPLAN_PROTOCOL, else paper.
+    is the value of LMMS_EGOPLAN_JUDGE_PROTOCOL if it is set, else that of the preset whose tasks
+    wrote the answers, else paper.
 
     Pass the output file to `report` and `show`. To judge in the harness instead, set a judge and
     repeat the run's command with the same `--use_cache`. No answer is generated again.
@@ -180,8 +180,9 @@ def judge(
         max_cost=max_cost,
     )
     settings = language_model(DEFAULT_JUDGE, None, asking, concurrency)
-    settings = replace(settings, protocol=chosen_judge_protocol(protocol).name)
     stored = answer_files.read_stored(samples)
+    chosen = chosen_judge_protocol(protocol, answer_files.preset_of(stored))
+    settings = replace(settings, protocol=chosen.name)
     answers = answer_files.with_questions(stored)
     repeated = grade_repeatedly(answers, settings, repeats)
     settings.asking.finish_estimate()

@@ -16,7 +16,6 @@ from lmms_egoplan.files import lock_folder, write_whole
 from lmms_egoplan.harnesses.backends import find_backend
 from lmms_egoplan.judging.asking import LlmUsage, MaxCost, MaxRequests, Prices
 from lmms_egoplan.judging.limits import MAX_COST, MAX_REQUESTS, PRICES
-from lmms_egoplan.judging.settings import PRESET
 from lmms_egoplan.launch.checks import coverage_remarks, find_problems, gpu_memory
 from lmms_egoplan.launch.estimate import TaskEstimate, estimate, print_estimate, used_steps
 from lmms_egoplan.launch.plan import (
@@ -55,7 +54,7 @@ def run(
         ),
     ] = None,
     protocol: Annotated[
-        str | None, typer.Option(metavar="NAME", envvar=PRESET, help="Published pipeline.")
+        str | None, typer.Option(metavar="NAME", help="Published pipeline.")
     ] = None,
     backend: Annotated[
         str | None,

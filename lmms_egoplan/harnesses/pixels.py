@@ -21,9 +21,8 @@ from PIL import Image
 from transformers import BatchFeature
 from transformers.video_utils import make_batched_metadata, make_batched_videos
 
-from lmms_egoplan.benchmarks.base import stated_pixels
+from lmms_egoplan.benchmarks.base import PIXELS, stated_pixels
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.judging.settings import PRESET
 
 NO_LIMITS = "no known limits in pixels"
 """State of a processor that shows pictures in another way, such as at a fixed size or in tiles."""
@@ -45,8 +44,8 @@ A frame that is shown as an image is an image.
 def set_budget(model: str, processor: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Set a processor's limits, and return the limits in effect.
 
-    Without arguments, the limits are those that the preset of ``LMMS_EGOPLAN_PROTOCOL`` states, if
-    the processor has such limits, or else its own. A default that transformers announces to change,
+    Without arguments, the limits are those that the preset of `PIXELS` states, if the processor has
+    such limits, or else its own. A default that transformers announces to change,
     that of ``cap_pixels_per_frame``, is set explicitly.
 
     Args:
@@ -72,7 +71,7 @@ def set_budget(model: str, processor: Any, arguments: Mapping[str, Any]) -> dict
             )
     is_preset = not requested
     if is_preset:
-        requested = dict(stated_pixels(os.environ.get(PRESET, "").strip()))
+        requested = dict(stated_pixels(os.environ.get(PIXELS, "").strip()))
     for kind, names in _ARGUMENTS.items():
         part = getattr(processor, f"{kind}_processor", None)
         if part is not None and getattr(part, "cap_pixels_per_frame", False) is None:

@@ -33,8 +33,6 @@ MAX_TOKENS = "LMMS_EGOPLAN_JUDGE_MAX_TOKENS"
 MAX_MIB = "LMMS_EGOPLAN_JUDGE_MAX_MIB"
 PARAMETERS = "LMMS_EGOPLAN_JUDGE_PARAMETERS"
 PROTOCOL = "LMMS_EGOPLAN_JUDGE_PROTOCOL"
-# Preset of a published pipeline, which may include a judge's protocol.
-PRESET = "LMMS_EGOPLAN_PROTOCOL"
 # Request parameters that the user can change or remove. They are part of the cache key.
 DEFAULT_PARAMETERS: Mapping[str, Any] = {"temperature": 0}
 # OpenAI's newer models accept only the second name, most other servers only the first.

@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 from jinja2 import Environment, StrictUndefined
 
+from lmms_egoplan.benchmarks.base import PIXELS, stated_pixels
 from lmms_egoplan.benchmarks.subset import SUBSET
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.backends import Backend, find_backend
-from lmms_egoplan.judging.settings import PRESET
 from lmms_egoplan.launch.tasks import Task, leaf_tasks
 from lmms_egoplan.paths import LM_EVAL_TASKS
 
@@ -151,8 +151,8 @@ class Plan:
         One of them is an ID that lets lmms-eval resume its own backends, too.
         """
         variables = {}
-        if self.protocol:
-            variables[PRESET] = self.protocol
+        if self.protocol and stated_pixels(self.protocol):
+            variables[PIXELS] = self.protocol
         if self.subset:
             variables[SUBSET] = self.subset
         variables |= self.limits

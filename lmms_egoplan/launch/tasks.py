@@ -117,10 +117,10 @@ def _of_preset(harness: str, names: Iterable[str], preset: str) -> dict[str, lis
     """Return the tasks that follow a preset, by benchmark, after a check of the names."""
     tasks: dict[str, dict[str, list[str]]] = {}
     for benchmark in BENCHMARKS:
-        tasks[benchmark.name] = {name: [*benchmark.suite] for name in benchmark.presets}
+        tasks[benchmark.name] = {}
     for task in task_paths(harness):
-        if "__" in task:
-            benchmark_name, _, name = task.partition("__")
+        benchmark_name, _, name = task.partition("__")
+        if name and benchmark_name in tasks:
             tasks[benchmark_name][name] = [task]
     _check_preset(preset, tasks)
     for name in names:
@@ -173,12 +173,13 @@ def _leaves(harness: str, name: str) -> Iterator[Task]:
             yield from _leaves(harness, member)
         return
     benchmark = next(benchmark for benchmark in BENCHMARKS if benchmark.name == path.parent.name)
+    preset = content["metadata"].get("asked_as") or ""
     yield Task(
         name=name,
         benchmark=benchmark,
         split=content["test_split"],
         ranks=is_ranked(content),
         metric=main_metric(content),
-        judges=tuple(benchmark.load_judges({path.name, path.parent.name})),
+        judges=tuple(benchmark.load_judges({path.name, path.parent.name}, preset)),
         path=task_paths("lmms-eval").get(name, path),
     )

@@ -368,8 +368,7 @@ def runs_and_ledger(
     Args:
         benchmark: name of the benchmark.
         tasks: tasks of runs, each with its scores by the ledger's subsets.
-        fields: fields that each task's current version determines, by the ledger's names. A preset
-            that is no task of its own follows the task's name: ``TASK+PRESET``.
+        fields: fields that each task's current version determines, by the ledger's names.
     """
     rows = []
     listed = {}
@@ -447,8 +446,7 @@ def _fields_of_run(task: ScoredTask, fields: Mapping[str, Mapping[str, str]]) ->
     version = task.task_run.version
     is_current = base_version(version) == package_versions().get(task.task)
     if is_current and not _INSTRUCTION.search(_settings_in_words(task)):
-        _, plus, preset = (version or "").partition("+")
-        fields_of_run |= fields.get(f"{task.task}{plus}{preset}", {})
+        fields_of_run |= fields.get(task.task, {})
     return fields_of_run
 
 

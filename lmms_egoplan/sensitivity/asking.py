@@ -22,6 +22,7 @@ from lmms_egoplan import __version__
 from lmms_egoplan.benchmarks.egoplan.presets import LIKELIHOOD, load_prompts, prompt_of, rotated
 from lmms_egoplan.benchmarks.egoplan.question import closed_choices
 from lmms_egoplan.benchmarks.egoplan.visuals import FrameReader
+from lmms_egoplan.benchmarks.presets import FIELDS, Preset
 from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.checkpoints import folder_version
@@ -34,6 +35,9 @@ from lmms_egoplan.sensitivity.conditions import PromptVariant, Reply
 from lmms_egoplan.storage import fingerprint
 
 _SPLITS = {"egoplan": (EGOPLAN, "val"), "egoplan_bench2": (EGOPLAN_BENCH2, "test")}
+# What determines how a preset's questions are asked, and what its report says. Stored replies are
+# bound to these fields.
+_PRESET_FIELDS = ("name", "benchmark", "source", *FIELDS, "unknown", "gaps", "pixels")
 # Arguments of backends that change no reply. A key must not be stored.
 _HARMLESS = (
     "api_key",
@@ -93,7 +97,7 @@ class ReplyStore:
         self._settings = {
             **_model_settings(plan),
             "data": [benchmark, data.fingerprint(split)],
-            "presets": fingerprint(asdict(preset) for preset in self._presets.values()),
+            "presets": fingerprint(map(_preset_fields, self._presets.values())),
             "version": __version__,
         }
         self._path = plan.out / "replies.sqlite"
@@ -313,6 +317,10 @@ class ReplyStore:
         )
         self.replies[key] = reply
         self.truncated[key] = is_truncated
+
+
+def _preset_fields(preset: Preset) -> dict[str, Any]:
+    return {name: getattr(preset, name) for name in _PRESET_FIELDS}
 
 
 def _model_settings(plan: Plan) -> dict[str, Any]:

@@ -25,7 +25,8 @@ from lmms_egoplan.benchmarks.egoplan.rank import rank
 from lmms_egoplan.benchmarks.egothink.answers import Answer
 from lmms_egoplan.benchmarks.egothink.judge import judge_prompt
 from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS
-from lmms_egoplan.benchmarks.egothink.presets import PRESETS
+from lmms_egoplan.benchmarks.egothink.presets import load_presets as load_presets_of_egothink
+from lmms_egoplan.benchmarks.egothink.presets import preset_block
 from lmms_egoplan.benchmarks.egothink.prompts import prompt_messages, read_reply
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood
 
@@ -163,16 +164,16 @@ def test_a_video_at_which_the_authors_code_fails_is_named_and_not_scored():
 
 
 def test_egothink_asks_and_cuts_like_the_authors():
-    theirs, preset = ANSWERS["egothink/official"], PRESETS["official"]
+    theirs, preset = ANSWERS["egothink/official"], load_presets_of_egothink()["official"]
     messages = [
-        prompt_messages(x["question"], "", preset.block(x["dimension"])) for x in INPUTS["egothink"]
+        prompt_messages(x["question"], "", preset_block("official", x["dimension"]))
+        for x in INPUTS["egothink"]
     ]
     assert [
         pipelines.digest(json.dumps(pipelines.as_texts(turns))) for turns in messages
     ] == theirs["prompts"]
-    assert [read_reply(answer, preset.block("activity")) for answer in INPUTS["answers"]] == theirs[
-        "answers"
-    ]
+    block = preset_block("official", "activity")
+    assert [read_reply(answer, block) for answer in INPUTS["answers"]] == theirs["answers"]
     protocol, messages = PROTOCOLS["authors"], []
     for question, text in zip(INPUTS["egothink"], INPUTS["answers"], strict=False):
         answer = Answer(
@@ -185,7 +186,7 @@ def test_egothink_asks_and_cuts_like_the_authors():
     assert messages == theirs["judge_messages"]
     assert {**protocol.parameters, "max_tokens": protocol.max_tokens} == theirs["judge_arguments"]
     for question in INPUTS["egothink"]:
-        decoding = preset.of_dimension("decoding", question["dimension"])
+        decoding = preset.of_dimension(question["dimension"]).decoding
         assert decoding["temperature"] == theirs["decoding"]["temperature"]
 
 
@@ -222,7 +223,7 @@ def test_the_tool_checks_out_a_commit(tmp_path):
         for preset in load_presets(benchmark).values()
     ]
     sources = [preset.source for preset in presets] + [
-        preset.fields["source"] for preset in PRESETS.values()
+        preset.source for preset in load_presets_of_egothink().values()
     ]
     by_commit = [source for source in sources if "commit" in source]
     assert by_commit

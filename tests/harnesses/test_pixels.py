@@ -11,6 +11,7 @@ import torch
 import transformers as hf
 from PIL import Image
 
+from lmms_egoplan.benchmarks.base import PIXELS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.lm_eval.ranker import HFVLMRanker
@@ -24,7 +25,6 @@ from lmms_egoplan.harnesses.pixels import (
     set_engine_budget,
 )
 from lmms_egoplan.harnesses.requirements import unknown_arguments
-from lmms_egoplan.judging.settings import PRESET
 from lmms_egoplan.launch.estimate import load_encoder, measure, print_estimate
 from lmms_egoplan.launch.plan import Plan
 from lmms_egoplan.media.frames import Clip
@@ -319,9 +319,9 @@ def recorded_fields(pixels, preset="seed-bench-r1", fields="none"):
 
 def test_a_preset_sets_the_limits_that_it_states(monkeypatch):
     assert loaded("qwen2_5_vl")[1]["requested"] == {}
-    monkeypatch.setenv(PRESET, "official")
+    monkeypatch.setenv(PIXELS, "official")
     assert loaded("qwen2_5_vl")[1]["requested"] == {}
-    monkeypatch.setenv(PRESET, "seed-bench-r1")
+    monkeypatch.setenv(PIXELS, "seed-bench-r1")
     processor, pixels = loaded("qwen2_5_vl")
     assert pixels["image"] == {"min": 4 * 28**2, "max": 16384 * 28**2}
     frames = QuestionEncoder(processor).generation_inputs(
@@ -342,7 +342,7 @@ def test_a_preset_sets_the_limits_that_it_states(monkeypatch):
 
 def test_a_preset_whose_limits_do_not_apply_is_marked(monkeypatch):
     default = loaded("qwen2_5_vl")[1]
-    monkeypatch.setenv(PRESET, "seed-bench-r1")
+    monkeypatch.setenv(PIXELS, "seed-bench-r1")
     without = loaded("llava")[1]
     assert without["requested"] == loaded("qwen2_5_vl")[1]["requested"]
     for pixels in (default, without, None):

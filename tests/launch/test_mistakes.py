@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 from launch.mistakes import CHECKPOINT, MISTAKES, copy_folder, environment_of, prepare_folder
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.launch.tasks import choose_tasks
+from lmms_egoplan.judging.settings import JudgeSettings
+from lmms_egoplan.launch.tasks import choose_tasks, leaf_tasks
 
 
 @pytest.fixture(scope="module")
@@ -53,22 +54,36 @@ def test_each_mistake_gives_one_line(mistake, run):
     assert result.stdout == ""
 
 
-def test_a_preset_is_in_the_printed_command(run):
+def test_the_tasks_of_a_preset_are_in_the_printed_command(run):
     arguments = ("--benchmarks", "egothink", "--protocol", "official", "--dry-run")
     judge = {"LMMS_EGOPLAN_JUDGE_MODEL": "demo"}
     for harness in ("lmms-eval", "lm-eval"):
         result = run(CHECKPOINT, *arguments, "--harness", harness, environment=judge)
         assert result.exit_code == 0, result.output
-        variable, *command = shlex.split(result.stdout)
-        assert variable == "LMMS_EGOPLAN_PROTOCOL=official"
-        assert command[command.index("--tasks") + 1] == "egothink_bench"
-    # The variable selects it, too. A script exports it.
-    variables = judge | {"LMMS_EGOPLAN_PROTOCOL": "official"}
-    launcher = ("--launcher", "slurm", "--processes", "2")
-    script = run(
-        CHECKPOINT, "--benchmarks", "egothink", *launcher, "--dry-run", environment=variables
-    )
-    assert "\nexport LMMS_EGOPLAN_PROTOCOL=official\n" in script.stdout
+        command = shlex.split(result.stdout)
+        assert "=" not in command[0]
+        assert command[command.index("--tasks") + 1] == "egothink__official"
+
+
+def test_the_limits_on_pixels_of_a_preset_are_in_the_printed_command(run):
+    arguments = (CHECKPOINT, "--benchmarks", "egoplan", "--protocol", "seed-bench-r1", "--dry-run")
+    (variable, *command) = shlex.split(run(*arguments).stdout)
+    assert variable == "LMMS_EGOPLAN_PIXELS=seed-bench-r1"
+    assert command[command.index("--tasks") + 1] == "egoplan__seed-bench-r1"
+    script = run(*arguments, "--launcher", "slurm", "--processes", "2")
+    assert "\nexport LMMS_EGOPLAN_PIXELS=seed-bench-r1\n" in script.stdout
+
+
+def test_a_preset_tests_the_judge_under_its_protocol():
+    """Presets whose judge has the same protocol share the test."""
+    tasks = ["egothink_object_existence__official", "egothink_object_existence__physbrain"]
+    official, physbrain = leaf_tasks("lmms-eval", tasks).values()
+    settings = JudgeSettings("judge", "http://127.0.0.1:9/v1")
+    names = []
+    for task in (official, physbrain):
+        (judge,) = task.judges
+        names.append(judge.probe_form(settings)[0].protocol)
+    assert names == ["authors", ""]
 
 
 def test_limits_on_the_judge_are_in_the_printed_command(run, tmp_path):
@@ -119,7 +134,7 @@ def test_a_preset_means_the_tasks_of_the_benchmarks_that_have_it(run, harness, c
     sink = logger.add(lambda message: messages.append(message.record["message"]))
     tasks = choose_tasks(harness, [], "official", ranks=True)
     logger.remove(sink)
-    assert tasks == ["egoplan__official", "egothink_bench"]
+    assert tasks == ["egoplan__official", "egothink__official"]
     (message,) = messages
     assert "--protocol official" in message
     assert "ActPlan-1K" in message

@@ -42,7 +42,9 @@ def judge_prompt(answer: Answer, sanitized: str, protocol: JudgeProtocol) -> str
     )
 
 
-def grade(answers: Sequence[Answer], settings: JudgeSettings | None) -> list[JudgedAnswer]:
+def grade(
+    answers: Sequence[Answer], settings: JudgeSettings | None, preset: str = ""
+) -> list[JudgedAnswer]:
     """Judge all answers of a task, and return the judged answers in the same order.
 
     An answer that could not be judged has an error instead of a rating. A warning lists these
@@ -51,13 +53,14 @@ def grade(answers: Sequence[Answer], settings: JudgeSettings | None) -> list[Jud
     Args:
         answers: Answers of a task.
         settings: The judge; None without a judge.
+        preset: The preset of the task, whose protocol is the judge's default; "" for none.
     """
-    return grade_repeatedly(answers, settings, 1)[0]
+    return grade_repeatedly(answers, settings, 1, preset)[0]
 
 
-def probe_form(settings: JudgeSettings) -> tuple[JudgeSettings, Prompt]:
+def probe_form(settings: JudgeSettings, preset: str = "") -> tuple[JudgeSettings, Prompt]:
     """Return the settings and the form of prompts under the chosen protocol, for `probe`."""
-    protocol = chosen_judge_protocol(settings.protocol)
+    protocol = chosen_judge_protocol(settings.protocol, preset)
     settings = settings.under(protocol)
     # Under the default protocol, the form is that of other judges: one test serves all.
     is_default = protocol.name == DEFAULT_PROTOCOL
@@ -66,22 +69,23 @@ def probe_form(settings: JudgeSettings) -> tuple[JudgeSettings, Prompt]:
     )
 
 
-def estimate(rows: Iterable[Mapping[str, Any]], settings: JudgeSettings) -> None:
+def estimate(rows: Iterable[Mapping[str, Any]], settings: JudgeSettings, preset: str = "") -> None:
     """Add the requests for answers like the references to the estimate of `settings`."""
     grade(
         [Answer(row["id"], row["question"], row["answer"], row["answer"], None) for row in rows],
         settings,
+        preset,
     )
 
 
 def grade_repeatedly(
-    answers: Sequence[Answer], settings: JudgeSettings | None, repeats: int
+    answers: Sequence[Answer], settings: JudgeSettings | None, repeats: int, preset: str = ""
 ) -> list[list[JudgedAnswer]]:
     """Judge the same answers several times, and return a list of judged answers for each repeat.
 
     The first list equals the result of `grade`. Each repeat has separate cache entries.
     """
-    protocol = chosen_judge_protocol(settings.protocol if settings else "")
+    protocol = chosen_judge_protocol(settings.protocol if settings else "", preset)
     sanitized = [(answer, *sanitize(answer.answer)) for answer in answers]
     batch = [(*item, repeat) for repeat in range(repeats) for item in sanitized]
     judgements = [Judgement(None, None, "", error="no judge is set")] * len(batch)

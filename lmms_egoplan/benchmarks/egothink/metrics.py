@@ -94,12 +94,23 @@ def prompts_used(values: Sequence[Mapping[str, Any]]) -> str:
     return "; ".join(sorted({value["prompts"] or "unknown" for value in values}))
 
 
+def average(scores: Sequence[float]) -> float:
+    """Return the plain mean of the scores of dimensions, as Table 3's Average.
+
+    Dimensions have equal weight, although two of them have twice as many questions.
+
+    >>> average([60.0, 48.0])
+    54.0
+    """
+    return sum(scores) / len(scores)
+
+
 def mean_over_dimensions(
     values: Sequence[float], sizes: Sequence[int], weight_by_size: Any
 ) -> float:
-    """Return the mean of a metric over the twelve dimensions, plain or weighted by their sizes.
+    """Return the `average` of a metric over the twelve dimensions, or the mean weighted by sizes.
 
-    lmms-eval's groups call this function. The plain mean of the scores is Table 3's Average.
+    lmms-eval's groups call this function.
 
     Returns:
         The mean; NaN, with an error in the log, unless there are twelve values. There are more if a
@@ -115,5 +126,6 @@ def mean_over_dimensions(
             "run egothink_bench without its subgroups; it reports them anyway"
         )
         return math.nan
-    weights = sizes if weight_by_size else [1] * len(sizes)
-    return sum(value * weight for value, weight in zip(values, weights, strict=True)) / sum(weights)
+    if not weight_by_size:
+        return average(values)
+    return sum(value * size for value, size in zip(values, sizes, strict=True)) / sum(sizes)

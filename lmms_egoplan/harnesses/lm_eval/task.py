@@ -19,6 +19,7 @@ from loguru import logger
 from pyarrow import compute
 
 from lmms_egoplan import __version__
+from lmms_egoplan.benchmarks.presets import reject_former_variable
 from lmms_egoplan.benchmarks.subset import mark
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses import record
@@ -91,8 +92,9 @@ class PreparedTask(ConfigurableTask):
 
         Raises:
             DataMissingError: The split is not prepared.
-            LmmsEgoplanError: A setting is missing or invalid.
+            LmmsEgoplanError: A setting is missing or invalid, or `reject_former_variable` refuses.
         """
+        reject_former_variable()
         split = self.config.test_split
         metadata = self.config.metadata = self.resolve_metadata(self.config.metadata or {})
         settings, counts = self.shown_names(metadata)

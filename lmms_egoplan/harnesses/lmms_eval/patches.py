@@ -24,6 +24,7 @@ from loguru import logger
 from tenacity import retry_if_exception
 
 from lmms_egoplan.benchmarks.base import BENCHMARKS, load_scorers
+from lmms_egoplan.benchmarks.presets import reject_former_variable
 from lmms_egoplan.benchmarks.subset import COLUMN, SUBSET, mark
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.generated_reply import GeneratedReply
@@ -245,6 +246,8 @@ def announce_judges_early(tasks: ModuleType, backends: Collection[str]) -> None:
     def with_judge_test(self: Any, *args: Any, **kwargs: Any) -> Any:
         matched = match_tasks(self, *args, **kwargs)
         paths = list(_package_files(self, matched))
+        if paths:
+            reject_former_variable()
         names = {name for path in paths for name in (path.name, path.parent.name)}
         model = getattr(self, "model_name", None)
         published = [path for path in paths if scores_end_token(read_task_file(path))]
@@ -254,12 +257,19 @@ def announce_judges_early(tasks: ModuleType, backends: Collection[str]) -> None:
                 f"{published[0].stem}: {model} does not score the end of an answer; use hf_vlm"
             )
         load_scorers(names)
-        for benchmark in BENCHMARKS:
-            for judge in benchmark.load_judges(names):
-                announce_judge(judge.default_model, judge.otherwise, judge.probe_form)
+        for path in paths:
+            _announce_judges(path)
         return matched
 
     manager.match_tasks = with_judge_test
+
+
+def _announce_judges(path: Path) -> None:
+    """Test the judges of a task or group."""
+    preset = read_task_file(path).get("metadata", {}).get("asked_as") or ""
+    for benchmark in BENCHMARKS:
+        for judge in benchmark.load_judges({path.name, path.parent.name}, preset):
+            announce_judge(judge.default_model, judge.otherwise, judge.probe_form)
 
 
 def _package_files(manager: Any, names: Iterable[str]) -> Iterator[Path]:

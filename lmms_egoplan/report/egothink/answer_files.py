@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field
 from lmms_egoplan.benchmarks.egothink.answers import Answer, JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimension_of
 from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
+from lmms_egoplan.benchmarks.egothink.presets import preset_of_prompts
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_csv
@@ -91,6 +92,12 @@ def read_stored(paths: Iterable[Path]) -> list[StoredAnswer]:
             f"{sources}; use only one version"
         )
     return list(answers.values())
+
+
+def preset_of(stored: Sequence[StoredAnswer]) -> str:
+    """Return the preset whose tasks wrote all answers; "" if there is none."""
+    presets = {preset_of_prompts(answer.prompts or "") for answer in stored}
+    return presets.pop() if len(presets) == 1 else ""
 
 
 def with_questions(stored: Sequence[StoredAnswer]) -> list[Answer]:

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from lmms_egoplan.benchmarks.egothink.answers import JudgedAnswer
@@ -16,7 +15,7 @@ from lmms_egoplan.benchmarks.egothink.dimensions import (
     Dimension,
     dimension_of,
 )
-from lmms_egoplan.benchmarks.egothink.metrics import score_answer
+from lmms_egoplan.benchmarks.egothink.metrics import average, score_answer
 from lmms_egoplan.coverage import BY_COUNTS, OFFICIAL, is_official
 from lmms_egoplan.jsonl import member, parse_record, read_lines
 from lmms_egoplan.judging.judgement import DEFAULT_PROTOCOL
@@ -49,7 +48,7 @@ class DimensionScores:
     """One or more dimensions of a run.
 
     Attributes:
-        mean: Plain mean over the dimensions, 0..100; None unless every dimension has a score.
+        mean: The `average` of the dimensions, 0..100; None unless every dimension has a score.
         questions: Number of questions asked.
         judged: Number of answers with a rating.
         official: Number of official questions in these dimensions. If the data are not official, of
@@ -96,16 +95,18 @@ class EgoThinkTask(ScoredTask):
         tasks: Task by dimension.
         left_out: Names of excluded tasks: their dimension is unknown or already in the run.
         dimensions: Dimensions of the main score.
+        preset: Preset of the tasks; "" for none.
     """
 
     answers: Mapping[Key, Answer]
     tasks: Mapping[str, TaskRun]
     left_out: tuple[str, ...]
     dimensions: Sequence[Dimension] = DIMENSIONS
+    preset: str = ""
 
     @property
     def main(self) -> Mean:
-        """Plain mean over the dimensions."""
+        """The `average` of the dimensions."""
         return self.whole.mean
 
     @property
@@ -197,7 +198,7 @@ class EgoThinkTask(ScoredTask):
         return self.part(self.dimensions)
 
     def capabilities(self) -> "Iterator[EgoThinkTask]":
-        """Yield a task ``egothink_bench_CAPABILITY`` for each capability.
+        """Yield a task for each capability, named like the harness's group.
 
         Capabilities with a missing dimension are skipped.
         """
@@ -209,7 +210,8 @@ class EgoThinkTask(ScoredTask):
                     for key, answer in self.answers.items()
                     if dimension_of(answer.id) in tasks
                 }
-                group = replace(self.task_run, task=f"{self.task_run.task}_{name}")
+                group_name = _group_name(self.shortcut, self.preset, name)
+                group = replace(self.task_run, task=group_name)
                 yield replace(self, answers=answers, task_run=group, dimensions=dimensions)
 
     def part(self, dimensions: Sequence[Dimension]) -> DimensionScores:
@@ -235,7 +237,7 @@ class EgoThinkTask(ScoredTask):
         is_known = is_whole and len(samples) == len(tasks)
         interval = stratified_score_interval(samples, EgoThinkTask.largest) if is_known else None
         return DimensionScores(
-            mean=Mean(fmean(scores) if is_whole else None, interval, judged, rated),
+            mean=Mean(average(scores) if is_whole else None, interval, judged, rated),
             questions=sum(asked),
             judged=judged,
             official=sum(map(self._whole, dimensions)),
@@ -269,18 +271,17 @@ def judged_samples(path: Path) -> Iterator[JudgedSample]:
 def read_graded(run: Run) -> Iterator[EgoThinkTask]:
     """Read the EgoThink part of a run: all dimensions together.
 
-    Those of each shortcut condition are a part of their own.
+    Those of each shortcut condition and of each preset are a part of their own.
 
     Raises:
         LmmsEgoplanError: See `read_answers`.
     """
-    by_shortcut: dict[str | None, list[TaskRun]] = {}
+    parts: dict[tuple[str | None, str], list[TaskRun]] = {}
     for task_run in run.tasks.values():
         if task_run.scoring and task_run.scoring.name == "egothink":
-            by_shortcut.setdefault(member(task_run.config, "metadata", "shortcut"), []).append(
-                task_run
-            )
-    for shortcut, egothink_tasks in by_shortcut.items():
+            shortcut = member(task_run.config, "metadata", "shortcut")
+            parts.setdefault((shortcut, _preset(task_run)), []).append(task_run)
+    for (shortcut, preset), egothink_tasks in parts.items():
         tasks: dict[str, TaskRun] = {}
         for task_run in sorted(egothink_tasks, key=lambda task_run: _name(task_run) not in _TASKS):
             tasks.setdefault(_dimension(task_run), task_run)
@@ -292,7 +293,7 @@ def read_graded(run: Run) -> Iterator[EgoThinkTask]:
         used = {task_run.task for task_run in tasks.values()}
         left_out = tuple(task_run.task for task_run in egothink_tasks if task_run.task not in used)
         versions = sorted({task_run.version for task_run in egothink_tasks if task_run.version})
-        group = f"egothink_{shortcut or 'bench'}"
+        group = _group_name(shortcut, preset)
         name = f"{run.name} ({shortcut})" if shortcut else run.name
         counts = [task_run.number("without_partner") for task_run in tasks.values()]
         skipped = [count for count in counts if count is not None]
@@ -302,12 +303,34 @@ def read_graded(run: Run) -> Iterator[EgoThinkTask]:
             "chat_template": member(egothink_tasks[0].config, "metadata", "chat_template"),
         }
         together = TaskRun(group, metrics, {"metadata": metadata}, None, "/".join(versions) or None)
-        yield EgoThinkTask(name, run, answers, together, tasks, left_out)
+        yield EgoThinkTask(name, run, answers, together, tasks, left_out, preset=preset)
+
+
+def _preset(task_run: TaskRun) -> str:
+    """Return the preset of a task; "" for none."""
+    return member(task_run.config, "metadata", "asked_as") or ""
+
+
+def _group_name(shortcut: str | None, preset: str, capability: str = "") -> str:
+    """Return the name of the group of all dimensions, or of those of a capability.
+
+    >>> _group_name(None, ""), _group_name("blind", ""), _group_name(None, "", "object")
+    ('egothink_bench', 'egothink_blind', 'egothink_bench_object')
+    >>> _group_name(None, "official"), _group_name(None, "official", "object")
+    ('egothink__official', 'egothink_bench_object__official')
+    """
+    if preset and not shortcut and not capability:
+        return f"egothink__{preset}"
+    name = f"egothink_{shortcut or 'bench'}"
+    if capability:
+        name += f"_{capability}"
+    return f"{name}__{preset}" if preset else name
 
 
 def _name(task_run: TaskRun) -> str:
-    """Return the name of a task without its shortcut condition."""
-    return task_run.task.removesuffix(f"_{member(task_run.config, 'metadata', 'shortcut')}")
+    """Return the name of a task without its shortcut condition and its preset."""
+    name = task_run.task.removesuffix(f"__{_preset(task_run)}")
+    return name.removesuffix(f"_{member(task_run.config, 'metadata', 'shortcut')}")
 
 
 def _dimension(task_run: TaskRun) -> str:

@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
-from statistics import fmean
 from typing import Any
 
 from lmms_egoplan.benchmarks.egothink.dimensions import Dimension
+from lmms_egoplan.benchmarks.egothink.metrics import average
 from lmms_egoplan.report.charts import draw_bars, draw_lines, spoken
 from lmms_egoplan.report.document import Figure
 from lmms_egoplan.report.egothink.answers import EgoThinkTask
@@ -29,7 +29,7 @@ def bars_figure(
     published = []
     for dimensions in groups.values():
         cells = [reference[dimension.name] for dimension in dimensions]
-        published.append(fmean(cell for cell in cells if isinstance(cell, float)))
+        published.append(average([cell for cell in cells if isinstance(cell, float)]))
     means = {}
     for run in graded:
         means[run.name] = [run.part(dimensions).mean for dimensions in groups.values()]

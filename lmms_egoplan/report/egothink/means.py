@@ -5,6 +5,7 @@ from functools import partial
 from statistics import fmean
 
 from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
+from lmms_egoplan.benchmarks.egothink.metrics import average
 from lmms_egoplan.report.egothink.answers import EgoThinkTask
 from lmms_egoplan.report.scores import Answer
 from lmms_egoplan.stats.intervals import Interval, stratified_interval, stratified_score_interval
@@ -26,7 +27,7 @@ def mean_of_differences(answers: Sequence[Answer]) -> Mean:
 def _mean_of_dimensions(
     answers: Sequence[Answer], interval_of: Callable[[Sequence[Sequence[float]]], Interval]
 ) -> Mean:
-    """Return the plain mean over the dimensions of the answers with a score.
+    """Return the `average` of the dimensions of the answers with a score.
 
     Args:
         answers: The answers.
@@ -41,4 +42,5 @@ def _mean_of_dimensions(
     count = sum(map(len, strata))
     if not count:
         return Mean(questions=0, clusters=0)
-    return Mean(fmean(map(fmean, strata)), interval_of(strata), count, count)
+    scores_of_dimensions = [fmean(stratum) for stratum in strata]
+    return Mean(average(scores_of_dimensions), interval_of(strata), count, count)

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimension_of
-from lmms_egoplan.benchmarks.egothink.presets import PRESETS
+from lmms_egoplan.benchmarks.egothink.presets import load_presets
 from lmms_egoplan.report.egothink.answers import EgoThinkTask
 from lmms_egoplan.report.scores import Key, differing
 
@@ -38,7 +38,7 @@ def flaws(task: EgoThinkTask) -> Iterator[str]:
             f"no samples of {', '.join(unlogged)}, so they have no intervals, no "
             "comparisons and no answers in the gallery."
         )
-    preset = PRESETS.get((task.task_run.version or "").partition("+")[2])
+    preset = load_presets().get(task.preset)
     if preset and preset.unknown:
         fields = ", ".join(preset.unknown).replace("_", " ")
         yield (

@@ -49,10 +49,9 @@ _GRADES = {0.0: "wrong", 0.5: "partly right", 1.0: "right"}
 # How the tasks obtain their scores, in the words of the ledger.
 _LEDGER_FIELDS = {
     "egothink_bench": {"prompt": "the model family's prompts in appendix C of the paper"},
-    # Presets of LMMS_EGOPLAN_PROTOCOL.
-    "egothink_bench+official": {"prompt": "official EgoThink API prompt"},
-    "egothink_bench+lmms-eval-0.7.3": {"prompt": "lmms-eval EgoThink"},
-    "egothink_bench+physbrain": {"prompt": "camera wearer, as short as possible"},
+    "egothink__official": {"prompt": "official EgoThink API prompt"},
+    "egothink__lmms-eval-0.7.3": {"prompt": "lmms-eval EgoThink"},
+    "egothink__physbrain": {"prompt": "camera wearer, as short as possible"},
 }
 
 

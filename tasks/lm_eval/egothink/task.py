@@ -12,7 +12,13 @@ from lmms_egoplan.benchmarks.egothink.answers import Answer
 from lmms_egoplan.benchmarks.egothink.dimensions import BY_NAME, dimension_of
 from lmms_egoplan.benchmarks.egothink.judge import DEFAULT_JUDGE, OTHERWISE, grade, probe_form
 from lmms_egoplan.benchmarks.egothink.marks import explained
-from lmms_egoplan.benchmarks.egothink.presets import chosen_judge_protocol, chosen_preset
+from lmms_egoplan.benchmarks.egothink.presets import (
+    chosen_judge_protocol,
+    load_presets,
+    preset_block,
+    preset_of_prompts,
+    prompts_of,
+)
 from lmms_egoplan.benchmarks.egothink.prompts import (
     backend_of_model_type,
     model_blocks,
@@ -35,9 +41,12 @@ from lmms_egoplan.harnesses.lm_eval.task import (
     SystemPromptTask,
     without_images,
 )
+from lmms_egoplan.judging.probe import announce_judge
 
 # Value of ``--metadata prompts`` that selects prompts by the checkpoint's type.
 _BY_MODEL_TYPE = "model_type"
+# lm-eval's names of generation arguments.
+_LM_EVAL_NAMES = {"max_new_tokens": "max_gen_toks"}
 
 
 class General(SystemPromptTask, JudgedTask):
@@ -47,32 +56,38 @@ class General(SystemPromptTask, JudgedTask):
     SETTINGS = ("prompts",)
     DEFAULT_JUDGE = DEFAULT_JUDGE
     OTHERWISE = OTHERWISE
-    PROBE_FORM = staticmethod(probe_form)
     PLANNING = False
 
     @property
     def _dimension(self) -> str:
         return self.config.test_split.removesuffix("_marked")
 
+    @property
+    def _preset(self) -> str:
+        return self.config.metadata.get("asked_as", "")
+
+    def prepare_scoring(self) -> None:
+        """Test the judge, under the preset's protocol."""
+        announce_judge(DEFAULT_JUDGE, OTHERWISE, partial(probe_form, preset=self._preset))
+
     def resolve_metadata(self, metadata: dict[str, Any]) -> dict[str, Any]:
         """Check the judge's protocol, and replace the rule for prompts by the name of the prompts
         that it selects.
 
-        A preset also replaces the generation arguments.
+        A preset also sets generation arguments.
         """
         chosen_judge_protocol()
-        prompts, preset = metadata.get("prompts"), chosen_preset()
+        prompts = metadata.get("prompts")
+        preset = metadata.get("asked_as")
         if preset is not None:
-            if prompts != _BY_MODEL_TYPE:
+            if prompts != prompts_of(preset):
                 raise LmmsEgoplanError(
-                    f"{self.config.task}: --metadata prompts={prompts} contradicts {preset.name}"
+                    f"{self.config.task}: --metadata prompts={prompts} contradicts {preset}"
                 )
-            decoding = preset.of_dimension("decoding", self._dimension)
-            names = {"max_new_tokens": "max_gen_toks"}
-            self.config.generation_kwargs |= {
-                names.get(name, name): value for name, value in decoding.items()
-            }
-            return metadata | {"prompts": f"preset {preset.name}", "asked_as": preset.name}
+            decoding = load_presets()[preset].of_dimension(self._dimension).decoding
+            for name, value in decoding.items():
+                self.config.generation_kwargs[_LM_EVAL_NAMES.get(name, name)] = value
+            return metadata
         if prompts == _BY_MODEL_TYPE:
             return metadata | {"prompts": backend_of_model_type(model_type(metadata))}
         if prompts is not None and prompts not in (names := model_blocks(planning=self.PLANNING)):
@@ -102,7 +117,7 @@ class General(SystemPromptTask, JudgedTask):
             )
             for a in answers
         ]
-        return [judged.to_text() for judged in grade(replies, self.judge())]
+        return [judged.to_text() for judged in grade(replies, self.judge(), self._preset)]
 
 
 class Planning(General):
@@ -162,7 +177,8 @@ def blind_text(doc: Mapping[str, Any]) -> str:
 
 
 def _block(prompts: str, dimension: str) -> Mapping[str, str]:
-    """Return the prompts of a dimension: those of the chosen preset, or of a family."""
-    if (preset := chosen_preset()) is not None:
-        return preset.block(dimension)
+    """Return the prompts of a dimension by their name: those of a preset, or of a family."""
+    preset = preset_of_prompts(prompts)
+    if preset:
+        return preset_block(preset, dimension)
     return model_blocks(planning=BY_NAME[dimension].capability == "planning")[prompts]

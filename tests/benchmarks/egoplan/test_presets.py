@@ -17,7 +17,6 @@ from lmms_egoplan.benchmarks.aggregations import tallied
 from lmms_egoplan.benchmarks.egoplan import visuals
 from lmms_egoplan.benchmarks.egoplan.frames import paired_frames
 from lmms_egoplan.benchmarks.egoplan.presets import (
-    FIELDS,
     LIKELIHOOD,
     load_presets,
     load_prompts,
@@ -27,6 +26,7 @@ from lmms_egoplan.benchmarks.egoplan.presets import (
 from lmms_egoplan.benchmarks.egoplan.published_readers import READERS
 from lmms_egoplan.benchmarks.egoplan.published_scores import score_preset
 from lmms_egoplan.benchmarks.egoplan.reply import parse_letter
+from lmms_egoplan.benchmarks.presets import FIELDS
 from lmms_egoplan.media.frames import Clip
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText, PathUse
@@ -447,7 +447,7 @@ def test_every_preset_has_a_task_in_both_harnesses():
     names = {f"{benchmark}__{name}" for benchmark, name in PRESETS}
     assert len(names) == 10
     for folder in (LMMS_EVAL_TASKS, LM_EVAL_TASKS):
-        assert {path.stem for path in folder.glob("*/*__*.yaml")} == names
+        assert {path.stem for path in folder.glob("egoplan*/*__*.yaml")} == names
 
 
 # All other presets are at 1.1.

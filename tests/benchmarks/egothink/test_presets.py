@@ -6,6 +6,9 @@ import base64
 import importlib
 import io
 import json
+import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,24 +18,29 @@ from PIL import Image
 from benchmarks.egothink.source import write_source
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.base import BENCHMARKS
+from lmms_egoplan.benchmarks.egoplan.presets import load_presets as load_presets_of_egoplan
+from lmms_egoplan.benchmarks.egothink import presets
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
-from lmms_egoplan.benchmarks.egothink.presets import PRESETS
+from lmms_egoplan.benchmarks.egothink.presets import load_presets, preset_block
 from lmms_egoplan.benchmarks.egothink.prompts import (
     FAMILIES,
     model_blocks,
     prompt_messages,
     prompt_text,
 )
+from lmms_egoplan.benchmarks.presets import FIELDS, JUDGE_FIELDS, reject_former_variable
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.paths import LMMS_EVAL_TASKS
+from lmms_egoplan.paths import LMMS_EVAL_TASKS, TASK_FOLDERS
 from lmms_egoplan.report.egothink.answers import read_graded
 from lmms_egoplan.report.sections import remarks_of
 from lmms_egoplan.task_files import package_versions
 
+PRESETS = load_presets()
 VARIABLE = "LMMS_EGOPLAN_PROTOCOL"
+TOOL = Path(__file__).parents[3] / "tools" / "make_tasks.py"
 COUNT = 6  # questions per dimension
 TASK = "egothink_planning_assistance"
 PLANNING = ("assistance", "navigation")
@@ -118,7 +126,12 @@ def slow_reference(preset, dimension, question):
     )
 
 
-def lmms_tasks(model):
+def named(task, preset):
+    """Return the name of a task under a preset."""
+    return f"{task}__{preset}" if preset else task
+
+
+def lmms_tasks(model, preset=None):
     from lmms_eval.tasks import TaskManager
 
     tasks = TaskManager(
@@ -126,7 +139,7 @@ def lmms_tasks(model):
     )
     loaded = {}
     for dimension in DIMENSIONS:
-        loaded |= tasks.load_task_or_group([dimension.task])
+        loaded |= tasks.load_task_or_group([named(dimension.task, preset)])
     return loaded
 
 
@@ -134,10 +147,9 @@ def lmms_tasks(model):
 def test_lmms_eval_asks_like_the_pipelines(data, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")
     for preset in PRESETS:
-        monkeypatch.setenv(VARIABLE, preset)
-        tasks, asked = lmms_tasks("llava"), 0
+        tasks, asked = lmms_tasks("llava", preset), 0
         for dimension in DIMENSIONS:
-            task = tasks[dimension.task]
+            task = tasks[named(dimension.task, preset)]
             assert task.config.metadata["asked_as"] == preset
             for doc in task.test_docs():
                 system, text, is_first, arguments = slow_reference(
@@ -164,10 +176,9 @@ def test_lm_eval_asks_like_the_pipelines(data, monkeypatch):
 
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")
     for preset in PRESETS:
-        monkeypatch.setenv(VARIABLE, preset)
         asked = 0
         for dimension in DIMENSIONS:
-            task = build(dimension.task)
+            task = build(named(dimension.task, preset))
             assert task.config.metadata["asked_as"] == preset
             for instance in task.instances:
                 text, arguments = instance.args[:2]
@@ -186,9 +197,8 @@ def test_lm_eval_asks_like_the_pipelines(data, monkeypatch):
 @pytest.mark.nightly
 def test_an_api_gets_what_lmms_evals_own_task_sends(data, monkeypatch):
     """The image precedes the text, ``<image>`` stays in it, and temperature and limit are sent."""
-    monkeypatch.setenv(VARIABLE, "lmms-eval-0.7.3")
     dimension = next(dimension for dimension in DIMENSIONS if dimension.task == TASK)
-    _, bodies = evaluated(monkeypatch)
+    _, bodies = evaluated(monkeypatch, preset="lmms-eval-0.7.3")
     rows = EGOTHINK.load("assistance")
     by_text = {}
     for body in bodies:
@@ -205,7 +215,7 @@ def test_an_api_gets_what_lmms_evals_own_task_sends(data, monkeypatch):
     assert all("USER: <image>\n" in text for text in by_text)
 
 
-def evaluated(monkeypatch, harness="lmms-eval", reply="lol", judged="Fine. [[0.5]]"):
+def evaluated(monkeypatch, harness="lmms-eval", preset=None, reply="lol", judged="Fine. [[0.5]]"):
     """Run a task; return the results, and the bodies of requests to the model, or to the judge in
     lm-eval.
     """
@@ -216,11 +226,11 @@ def evaluated(monkeypatch, harness="lmms-eval", reply="lol", judged="Fine. [[0.5
         monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", judge.url)
         monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "gpt")
         if harness == "lm-eval":
-            return evaluated_by_lm_eval(), judge.bodies[1:]
-        return evaluated_by_lmms_eval(model.url), model.bodies
+            return evaluated_by_lm_eval(named(TASK, preset)), judge.bodies[1:]
+        return evaluated_by_lmms_eval(named(TASK, preset), model.url), model.bodies
 
 
-def evaluated_by_lm_eval():
+def evaluated_by_lm_eval(task):
     import lm_eval
     from lm_eval.models.dummy import DummyLM
 
@@ -231,10 +241,10 @@ def evaluated_by_lm_eval():
 
         MULTIMODAL = True
 
-    return lm_eval.simple_evaluate(Model(), tasks=[TASK], task_manager=manager(), bootstrap_iters=0)
+    return lm_eval.simple_evaluate(Model(), tasks=[task], task_manager=manager(), bootstrap_iters=0)
 
 
-def evaluated_by_lmms_eval(url):
+def evaluated_by_lmms_eval(task, url):
     from lmms_eval import evaluator
     from lmms_eval.tasks import TaskManager
 
@@ -243,7 +253,7 @@ def evaluated_by_lmms_eval(url):
     )
     arguments = f"model=tiny,base_url={url},api_key=none,max_retries=1"
     return evaluator.simple_evaluate(
-        "openai", arguments, tasks=[TASK], task_manager=tasks, log_samples=True
+        "openai", arguments, tasks=[task], task_manager=tasks, log_samples=True
     )
 
 
@@ -251,14 +261,13 @@ def evaluated_by_lmms_eval(url):
 @pytest.mark.parametrize("harness", ["lm-eval", "lmms-eval"])
 @pytest.mark.parametrize("preset", PRESETS)
 def test_results_name_the_preset_and_its_judge(data, monkeypatch, harness, preset):
-    monkeypatch.setenv(VARIABLE, preset)
-    done, _ = evaluated(monkeypatch, harness)
-    judge = PRESETS[preset].fields["judge_prompt"]
-    assert done["results"][TASK]["judge_protocol,judged"] == judge
-    assert done["results"][TASK]["prompts,judged"].startswith(f"preset {preset}")
+    done, _ = evaluated(monkeypatch, harness, preset)
+    judge, task = PRESETS[preset].judge_prompt, named(TASK, preset)
+    assert done["results"][task]["judge_protocol,judged"] == judge
+    assert done["results"][task]["prompts,judged"].startswith(f"preset {preset}")
     expected = f"{package_versions()[TASK]}{'' if judge == 'paper' else f'-{judge}'}+{preset}"
-    assert done["versions"][TASK] == done["configs"][TASK]["metadata"]["version"] == expected
-    assert done["configs"][TASK]["metadata"]["asked_as"] == preset
+    assert done["versions"][task] == done["configs"][task]["metadata"]["version"] == expected
+    assert done["configs"][task]["metadata"]["asked_as"] == preset
 
 
 @pytest.mark.nightly
@@ -274,10 +283,10 @@ def test_without_a_preset_nothing_changes(data, monkeypatch, harness):
 
 @pytest.mark.nightly
 def test_the_variable_of_the_judge_wins_and_is_visible(data, monkeypatch):
-    monkeypatch.setenv(VARIABLE, "official")
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_PROTOCOL", "lmms-eval-0.7.3")
-    done, _ = evaluated(monkeypatch)
-    assert done["versions"][TASK] == f"{package_versions()[TASK]}-lmms-eval-0.7.3+official"
+    done, _ = evaluated(monkeypatch, preset="official")
+    version = f"{package_versions()[TASK]}-lmms-eval-0.7.3+official"
+    assert done["versions"][named(TASK, "official")] == version
 
 
 @pytest.mark.nightly
@@ -286,30 +295,69 @@ def test_the_variable_of_the_judge_wins_and_is_visible(data, monkeypatch):
     [("official", "blue"), ("physbrain", "Well. Short Answer: blue"), (None, "Well. Short")],
 )
 def test_the_official_pipeline_cuts_replies(data, monkeypatch, preset, judged):
-    if preset:
-        monkeypatch.setenv(VARIABLE, preset)
-    done, _ = evaluated(monkeypatch, reply="Well. Short Answer: blue")
-    answers = {sample["score"]["answer"] for sample in done["samples"][TASK]}
+    done, _ = evaluated(monkeypatch, preset=preset, reply="Well. Short Answer: blue")
+    answers = {sample["score"]["answer"] for sample in done["samples"][named(TASK, preset)]}
     assert all(answer.startswith(judged) for answer in answers)
 
 
 @pytest.mark.parametrize(
     "harness", ["lm-eval", pytest.param("lmms-eval", marks=pytest.mark.nightly)]
 )
-def test_an_unknown_preset_ends_the_run_before_any_request(data, monkeypatch, harness):
-    monkeypatch.setenv(VARIABLE, "offical")
+def test_the_former_variable_ends_the_run_before_any_request(data, monkeypatch, harness):
+    monkeypatch.setenv(VARIABLE, "physbrain")
     with pytest.raises(
-        LmmsEgoplanError, match=r"LMMS_EGOPLAN_PROTOCOL=offical.*official, lmms-eval-0\.7\.3"
+        LmmsEgoplanError, match=r"LMMS_EGOPLAN_PROTOCOL=physbrain: .*run egothink__physbrain$"
     ):
         evaluated(monkeypatch, harness)
 
 
-def test_other_prompts_contradict_a_preset(data, monkeypatch):
+def test_the_error_of_the_former_variable_names_the_tasks(monkeypatch):
+    def message(value):
+        monkeypatch.setenv(VARIABLE, value)
+        with pytest.raises(LmmsEgoplanError) as caught:
+            reject_former_variable()
+        return str(caught.value)
+
+    same = "egoplan__official or egoplan_bench2__official or egothink__official"
+    assert message("official").endswith(f"run {same}")
+    every_preset = [f"{name}__{preset}" for name, preset in _all_presets()]
+    assert message("offical").endswith(f"run one of {', '.join(sorted(every_preset))}")
+    monkeypatch.setenv(VARIABLE, " ")
+    assert reject_former_variable() is None
+
+
+def _all_presets():
+    for benchmark in ("egoplan", "egoplan_bench2"):
+        yield from ((benchmark, preset) for preset in load_presets_of_egoplan(benchmark))
+    yield from (("egothink", preset) for preset in PRESETS)
+
+
+def test_commands_refuse_the_former_variable_before_they_start(monkeypatch):
+    monkeypatch.setenv(VARIABLE, "official")
+    for arguments in (["run", "tiny", "--check"], ["lm-eval"], ["data", "status"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "lmms_egoplan", *arguments], capture_output=True, text=True
+        )
+        assert done.returncode == 1
+        assert done.stdout == ""
+        assert done.stderr.startswith("lmms-egoplan: LMMS_EGOPLAN_PROTOCOL=official: ")
+
+
+def test_task_files_are_those_of_the_tool():
+    """After a change of the presets, run ``python tools/make_tasks.py``."""
+    texts = runpy.run_path(str(TOOL))["task_texts"]()
+    folders = TASK_FOLDERS.values()
+    assert {path for folder in folders for path in folder.glob("egothink/*__*.yaml")} == {*texts}
+    for path, text in texts.items():
+        assert path.read_text(encoding="utf-8") == text, path
+
+
+def test_other_prompts_contradict_a_preset(data):
     from harnesses.lm_eval.prepared_sets import load
 
-    monkeypatch.setenv(VARIABLE, "official")
-    with pytest.raises(LmmsEgoplanError, match=rf"^{TASK}: .*prompts=llava.*official"):
-        load(TASK, prompts="llava")
+    task = named(TASK, "official")
+    with pytest.raises(LmmsEgoplanError, match=rf"^{task}: .*prompts=llava.*official"):
+        load(task, prompts="llava")
 
 
 @pytest.mark.nightly
@@ -320,31 +368,19 @@ def test_cached_answers_of_lmms_eval_depend_on_the_preset(data, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")
     configurations = set()
     for preset in (None, *PRESETS):
-        monkeypatch.setenv(VARIABLE, preset or "")
-        dumped = lmms_tasks("llava")[TASK].dump_config()
+        dumped = lmms_tasks("llava", preset)[named(TASK, preset)].dump_config()
         configurations.add(json.dumps(dumped, sort_keys=True, default=str))
     assert len(configurations) == 1 + len(PRESETS)
 
 
 def test_each_preset_states_all_fields_or_names_the_unknown_ones():
-    (benchmark,) = (benchmark for benchmark in BENCHMARKS if benchmark.name == "egothink")
-    assert benchmark.presets == tuple(PRESETS)
-    fields = {
-        "prompt",
-        "media",
-        "observation",
-        "option_order",
-        "decoding",
-        "thinking",
-        "parser",
-        "subset",
-    }
-    fields |= {"judge", "judge_prompt", "failed"}
-    for preset in PRESETS.values():
-        assert preset.fields.keys() - {"source", "system"} == fields
-        assert preset.fields["source"]
-        failed = PROTOCOLS[preset.fields["judge_prompt"]].failed
-        assert ("excluded" if failed is None else failed) == preset.fields["failed"]
+    entries = yaml.safe_load(Path(presets.__file__).with_suffix(".yaml").read_text())
+    fields = {*FIELDS, *JUDGE_FIELDS}
+    for name, preset in PRESETS.items():
+        assert entries[name].keys() & fields == fields - {*preset.unknown}
+        assert preset.source
+        failed = PROTOCOLS[preset.judge_prompt].failed
+        assert preset.failed == ("excluded" if failed is None else str(failed))
     unknown = {name: set(preset.unknown) for name, preset in PRESETS.items()}
     assert unknown["official"] == unknown["lmms-eval-0.7.3"] == set()
     assert unknown["physbrain"] == {"decoding", "thinking", "parser", "judge_prompt", "failed"}
@@ -354,7 +390,7 @@ def test_prompts_of_physbrain_are_those_of_the_family():
     (family,) = (family for family in FAMILIES if family.name == "physbrain")
     for dimension in DIMENSIONS:
         expected = family.planning if dimension.name in PLANNING else family.general
-        assert PRESETS["physbrain"].block(dimension.name)["prompt"] == expected
+        assert preset_block("physbrain", dimension.name)["prompt"] == expected
 
 
 def test_blocks_without_a_preset_keep_their_messages():
@@ -371,17 +407,16 @@ def test_reports_keep_presets_apart(data, monkeypatch, tmp_path):
     from lmms_egoplan.report.runs import read_runs
 
     for preset in (None, "official", "physbrain"):
-        monkeypatch.setenv(VARIABLE, preset or "")
-        done, _ = evaluated(monkeypatch, "lm-eval")
-        folder = tmp_path / str(preset)
+        done, _ = evaluated(monkeypatch, "lm-eval", preset)
+        folder, task = tmp_path / str(preset), named(TASK, preset)
         folder.mkdir()
-        samples = done.pop("samples")[TASK]
+        samples = done.pop("samples")[task]
         content = {**done, "model_name": "org/Model-7B", "model_source": "dummy"}
         (folder / "results_2026-11-25T10-00-00.000000.json").write_text(
             json.dumps(content, default=str)
         )
         lines = "".join(f"{json.dumps(sample, default=str)}\n" for sample in samples)
-        (folder / f"samples_{TASK}_2026-11-25T10-00-00.000000.jsonl").write_text(lines)
+        (folder / f"samples_{task}_2026-11-25T10-00-00.000000.jsonl").write_text(lines)
     runs = read_runs([tmp_path]).runs
     versions = {graded.task_run.version for run in runs for graded in read_graded(run)}
     version = package_versions()[TASK]
@@ -391,7 +426,10 @@ def test_reports_keep_presets_apart(data, monkeypatch, tmp_path):
     )
     assert [len(part.runs) for part, _ in parts] == [1, 1, 1]
     assert parts[0][0].versions == {TASK: version}
-    remarks = {part.versions[TASK]: " ".join(remarks_of(report)) for part, report in parts}
+    remarks = {}
+    for part, report in parts:
+        (version_of_part,) = part.versions.values()
+        remarks[version_of_part] = " ".join(remarks_of(report))
     assert "decoding, thinking, parser, judge prompt, failed" in remarks[f"{version}+physbrain"]
     assert all(
         "does not state" not in remarks[other] for other in (version, f"{version}-authors+official")
