@@ -1,6 +1,8 @@
 """Write the YAML files of tasks that are variants of others. A test compares them.
 
-Run it after a change of the table: ``python tools/make_tasks.py``.
+    python tools/make_tasks.py
+
+Run it after a change of EgoThink's presets, or of the tasks that they vary.
 """
 
 import json
@@ -8,90 +10,102 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
-from lmms_egoplan.benchmarks.egothink.presets import load_presets, prompts_of
+from lmms_egoplan.benchmarks.egothink.presets import LM_EVAL_NAMES, load_presets, prompts_of
 from lmms_egoplan.benchmarks.presets import Preset
 from lmms_egoplan.paths import TASK_FOLDERS
 from lmms_egoplan.task_files import read_task_file
 
-HEADER = "# Written by tools/make_tasks.py."
+GROUPS = ("egothink_bench", "egothink_marked")
+"""EgoThink's groups that have a variant for each preset, with all their tasks."""
+
+Files = Iterator[tuple[Path, str]]
+"""Paths and texts of files."""
 
 
 def task_texts() -> dict[Path, str]:
     """Return the text of each file by path."""
     texts = {}
-    for harness, folder in TASK_FOLDERS.items():
+    for harness in TASK_FOLDERS:
         for preset in load_presets().values():
-            for name, text in _egothink_preset(harness, preset):
-                texts[folder / "egothink" / f"{name}.yaml"] = text
+            for group in GROUPS:
+                texts.update(_variants(harness, preset, group))
     return texts
 
 
-def _egothink_preset(harness: str, preset: Preset) -> Iterator[tuple[str, str]]:
-    """Yield name and text of the dimensions of a preset, of the capabilities and of all."""
-    capabilities: dict[str, list[str]] = {}
-    for dimension in DIMENSIONS:
-        name = f"{dimension.task}__{preset.name}"
-        capabilities.setdefault(dimension.capability, []).append(name)
-        yield name, _egothink_dimension(harness, preset, dimension)
-    groups = []
-    for capability, tasks in capabilities.items():
-        name = f"egothink_bench_{capability}__{preset.name}"
-        groups.append(name)
-        yield name, _group(harness, f"egothink_bench_{capability}", name, tasks, preset)
-    name = f"egothink__{preset.name}"
-    yield name, _group(harness, "egothink_bench", name, groups, preset)
+def _variants(harness: str, preset: Preset, name: str) -> Files:
+    """Yield the variants of a task, or of a group and its members."""
+    folder = TASK_FOLDERS[harness] / "egothink"
+    base = read_task_file(folder / f"{name}.yaml")
+    if "group" not in base:
+        text = _task_text(harness, preset, base)
+    else:
+        for member in base["task"]:
+            yield from _variants(harness, preset, member)
+        lines = [f"group: {_variant_name(name, preset)}", "task:"]
+        lines += [f"  - {_variant_name(member, preset)}" for member in base["task"]]
+        text = _file_text(preset, name, lines, base["metadata"])
+    yield folder / f"{_variant_name(name, preset)}.yaml", text
 
 
-def _egothink_dimension(harness: str, preset: Preset, dimension: Dimension) -> str:
-    base = read_task_file(TASK_FOLDERS[harness] / "egothink" / f"{dimension.task}.yaml")
+def _variant_name(name: str, preset: Preset) -> str:
+    """Return the name of a variant. That of the whole benchmark is ``egothink__PRESET``."""
+    if name == "egothink_bench":
+        name = "egothink"
+    return f"{name}__{preset.name}"
+
+
+def _task_text(harness: str, preset: Preset, base: Mapping[str, Any]) -> str:
+    """Return the text of a dimension's file."""
+    dimension = base["test_split"].partition("_")[0]
+    decoding = preset.of_dimension(dimension).decoding
     lines = [
-        f"include: {dimension.task}.yaml",
-        f"task: {dimension.task}__{preset.name}",
-        f"# Only part of the group egothink__{preset.name}.",
+        f"task: {_variant_name(base['task'], preset)}",
+        "# Only part of groups.",
         "tag: []",
     ]
-    metadata = [f"version: {base['metadata']['version']}", "benchmark: egothink"]
+    metadata = dict(base["metadata"])
     if harness == "lm-eval":
-        metadata.append(f"prompts: {prompts_of(preset.name)}")
-    else:
-        lines += _decoding(preset.of_dimension(dimension.name).decoding)
-        lines += [
-            "lmms_eval_specific_kwargs:",
-            "  default:",
-            f"    preset: {preset.name}",
-            "filter_list:",
-            "  - name: judged",
-            "    filter:",
-            "      - function: !function utils.Judged",
-            f"        preset: {preset.name}",
-        ]
-        metadata.append(f"data: !function utils.{dimension.name.upper()}_DATA")
-    return _text(preset, lines, metadata)
+        arguments = dict(base["generation_kwargs"])
+        for name, value in decoding.items():
+            arguments[LM_EVAL_NAMES.get(name, name)] = value
+        lines += ["generation_kwargs:", *_arguments(arguments, indent="  ")]
+        metadata["prompts"] = prompts_of(preset.name)
+        return _file_text(preset, base["task"], lines, metadata)
+    if decoding:
+        # They are added to the dimension's.
+        lines += ["model_specific_generation_kwargs:", "  default:"]
+        lines += _arguments(decoding, indent="    ")
+    lines += [
+        "lmms_eval_specific_kwargs:",
+        "  default:",
+        f"    preset: {preset.name}",
+        "filter_list:",
+        "  - name: judged",
+        "    filter:",
+        "      - function: !function utils.Judged",
+        f"        preset: {preset.name}",
+    ]
+    metadata["data"] = f"!function {metadata['data']}"
+    return _file_text(preset, base["task"], lines, metadata)
 
 
-def _decoding(arguments: Mapping[str, Any]) -> list[str]:
-    """Return lines that add the preset's generation arguments to the dimension's."""
-    if not arguments:
-        return []
-    lines = ["model_specific_generation_kwargs:", "  default:"]
+def _arguments(arguments: Mapping[str, Any], indent: str) -> list[str]:
     # JSON is YAML.
-    lines += [f"    {name}: {json.dumps(value)}" for name, value in arguments.items()]
-    return lines
+    return [f"{indent}{name}: {json.dumps(value)}" for name, value in arguments.items()]
 
 
-def _group(harness: str, base: str, name: str, tasks: list[str], preset: Preset) -> str:
-    content = read_task_file(TASK_FOLDERS[harness] / "egothink" / f"{base}.yaml")
-    lines = [f"include: {base}.yaml", f"group: {name}", "task:"]
-    lines += [f"  - {task}" for task in tasks]
-    return _text(preset, lines, [f"version: {content['metadata']['version']}"])
-
-
-def _text(preset: Preset, lines: list[str], metadata: list[str]) -> str:
+def _file_text(preset: Preset, base: str, lines: list[str], metadata: Mapping[str, Any]) -> str:
     """Return the text of a file. Results have the preset in the version (``asked_as``)."""
-    lines = [HEADER, f"# {preset.source}", *lines, "metadata:"]
-    lines += [f"  {line}" for line in (*metadata, f"asked_as: {preset.name}")]
-    return "\n".join(lines) + "\n"
+    all_lines = [
+        "# Written by tools/make_tasks.py.",
+        f"# {preset.source}",
+        f"include: {base}.yaml",
+        *lines,
+        "metadata:",
+    ]
+    all_metadata = {**metadata, "asked_as": preset.name}
+    all_lines += [f"  {name}: {value}" for name, value in all_metadata.items()]
+    return "\n".join(all_lines) + "\n"
 
 
 def main() -> None:

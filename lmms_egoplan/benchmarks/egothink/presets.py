@@ -12,6 +12,9 @@ from lmms_egoplan.judging.judgement import DEFAULT_PROTOCOL, JudgeProtocol
 from lmms_egoplan.judging.settings import chosen_protocol
 from lmms_egoplan.paths import module_yaml
 
+LM_EVAL_NAMES = {"max_new_tokens": "max_gen_toks"}
+"""lm-eval's names of generation arguments that presets name as transformers does."""
+
 _PROMPTS = "preset "
 
 

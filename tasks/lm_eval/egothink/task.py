@@ -13,6 +13,7 @@ from lmms_egoplan.benchmarks.egothink.dimensions import BY_NAME, dimension_of
 from lmms_egoplan.benchmarks.egothink.judge import DEFAULT_JUDGE, OTHERWISE, grade, probe_form
 from lmms_egoplan.benchmarks.egothink.marks import explained
 from lmms_egoplan.benchmarks.egothink.presets import (
+    LM_EVAL_NAMES,
     chosen_judge_protocol,
     load_presets,
     preset_block,
@@ -45,8 +46,6 @@ from lmms_egoplan.judging.probe import announce_judge
 
 # Value of ``--metadata prompts`` that selects prompts by the checkpoint's type.
 _BY_MODEL_TYPE = "model_type"
-# lm-eval's names of generation arguments.
-_LM_EVAL_NAMES = {"max_new_tokens": "max_gen_toks"}
 
 
 class General(SystemPromptTask, JudgedTask):
@@ -73,8 +72,6 @@ class General(SystemPromptTask, JudgedTask):
     def resolve_metadata(self, metadata: dict[str, Any]) -> dict[str, Any]:
         """Check the judge's protocol, and replace the rule for prompts by the name of the prompts
         that it selects.
-
-        A preset also sets generation arguments.
         """
         chosen_judge_protocol()
         prompts = metadata.get("prompts")
@@ -84,9 +81,10 @@ class General(SystemPromptTask, JudgedTask):
                 raise LmmsEgoplanError(
                     f"{self.config.task}: --metadata prompts={prompts} contradicts {preset}"
                 )
+            # Cached answers are bound to the preset's numbers; lm-eval has changed 0 to 0.0.
             decoding = load_presets()[preset].of_dimension(self._dimension).decoding
             for name, value in decoding.items():
-                self.config.generation_kwargs[_LM_EVAL_NAMES.get(name, name)] = value
+                self.config.generation_kwargs[LM_EVAL_NAMES.get(name, name)] = value
             return metadata
         if prompts == _BY_MODEL_TYPE:
             return metadata | {"prompts": backend_of_model_type(model_type(metadata))}
