@@ -86,7 +86,8 @@ def scores_end_token(task: Mapping[str, Any]) -> bool:
 
 def token_limit(task: Mapping[str, Any]) -> int | None:
     """Return the limit on new tokens of an answer; None if the task sets none."""
-    generation = task.get("generation_kwargs", {})
+    generation = dict(task.get("generation_kwargs", {}))
+    generation |= task.get("model_specific_generation_kwargs", {}).get("default", {})
     return generation.get("max_new_tokens") or generation.get("max_gen_toks")
 
 
