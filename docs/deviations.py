@@ -22,7 +22,7 @@ sys.path.append(str(ROOT / "tests"))
 from benchmarks.egoplan import published_reference as published  # noqa: E402
 from benchmarks.egoplan.bench2_questions import LEAD  # noqa: E402
 from benchmarks.egoplan.derived_questions import DATA, available, derive  # noqa: E402
-from lmms_egoplan.benchmarks.egoplan import question, visuals  # noqa: E402
+from lmms_egoplan.benchmarks.egoplan import prompts, visuals  # noqa: E402
 from lmms_egoplan.benchmarks.egoplan.presets import LIKELIHOOD, Preset, load_presets, prompt_of  # noqa: E402
 from lmms_egoplan.benchmarks.egoplan.published_readers import READERS  # noqa: E402
 from lmms_egoplan.benchmarks.egoplan.reply import parse_letter  # noqa: E402
@@ -77,7 +77,7 @@ def as_bench2(record: Record) -> Record:
 def doc_of(record: Record) -> Record:
     """Return a record as a row of the prepared data."""
     return record | {
-        "question": record.get("question") or question.QUESTION.format(goal=record["task_goal"]),
+        "question": record.get("question") or prompts.QUESTION.format(goal=record["task_goal"]),
         "choices": [record[f"choice_{letter}"] for letter in "abcd"],
         "past_actions": record["task_progress_metadata"],
         "first_frame": record.get("task_start_frame"),
@@ -107,7 +107,7 @@ def task_file(task: str) -> dict[str, Any]:
 def text(task: str, record: Record) -> str:
     """Return a task's prompt."""
     return (
-        question.bench2_published_prompt(doc_of(record))
+        prompts.bench2_published_prompt(doc_of(record))
         if "generate" in task
         else doc_of(record)["question"]
     )

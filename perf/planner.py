@@ -31,7 +31,7 @@ from PIL import Image
 from scipy.stats import bootstrap
 from transformers import AutoModelForImageTextToText, AutoProcessor, CLIPImageProcessor, set_seed
 
-from lmms_egoplan.benchmarks.egoplan.question import QUESTION
+from lmms_egoplan.benchmarks.egoplan.prompts import QUESTION
 from lmms_egoplan.demo.checkpoint import llava, llava_processor, train_tokenizer
 from lmms_egoplan.harnesses.adapter import load_adapter
 from lmms_egoplan.media.frames import Clip

@@ -31,7 +31,7 @@ from lmms_egoplan.benchmarks.base import BENCHMARKS, DEMO_SETS
 from lmms_egoplan.benchmarks.egointent import judge_protocol as egointent_judge
 from lmms_egoplan.benchmarks.egointent import records as egointent_records
 from lmms_egoplan.benchmarks.egointent.frames import step_frames
-from lmms_egoplan.benchmarks.egointent.prompts import FIELDS, RELEASE_NAMES, prompt_text
+from lmms_egoplan.benchmarks.egointent.prompts import FIELDS, RELEASE_NAMES, v1_prompt_text
 from lmms_egoplan.benchmarks.egoplan.records import (
     DOMAINS,
     EGO4D,
@@ -221,7 +221,7 @@ def test_steps_end_as_the_hand_arrives(steps):
     labels = [getattr(record, field) for record in steps for field in FIELDS]
     assert len(set(labels)) == len(labels)
     for record in steps:
-        assert not [label for label in labels if label in prompt_text(vars(record))]
+        assert not [label for label in labels if label in v1_prompt_text(vars(record))]
         video = DATA / "egointent-steps" / "videos" / f"{record.video_id}.mp4"
         numbers = step_frames(video, record.start_sec, record.end_sec)
         # A pause of eight frames, and three frames in which the hand arrives.

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 import lmms_egoplan
-from lmms_egoplan.benchmarks.egoplan import question as egoplan
+from lmms_egoplan.benchmarks.egoplan import prompts as egoplan
 from lmms_egoplan.benchmarks.egothink.prompts import FAMILIES
 
 PACKAGE = Path(lmms_egoplan.__file__).parent
@@ -23,7 +23,7 @@ FILES = {
     "benchmarks/egointent/prompts.yaml": "72caa552144d2ee9",
     "report/egoplan/failures.yaml": "9d314521347bbf65",
     "benchmarks/egoplan/presets.yaml": "02989e97d7486986",
-    "benchmarks/egoplan/question.yaml": "27a73c02f6080961",
+    "benchmarks/egoplan/prompts.yaml": "27a73c02f6080961",
     "benchmarks/egothink/judge_protocol.yaml": "41c7326cb2df8415",
     "benchmarks/egothink/prompts.yaml": "31b3c5f1a5042453",
     "construction/actplan/description.yaml": "0ce1a706c4d39836",

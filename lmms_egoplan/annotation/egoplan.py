@@ -25,7 +25,7 @@ from lmms_egoplan.annotation.forms import (
 )
 from lmms_egoplan.benchmarks.egoplan import records, verification
 from lmms_egoplan.benchmarks.egoplan.footage.index import Roots, check_media
-from lmms_egoplan.benchmarks.egoplan.question import LETTERS
+from lmms_egoplan.benchmarks.egoplan.prompts import LETTERS
 from lmms_egoplan.benchmarks.egoplan.records import frames_per_second
 from lmms_egoplan.text import csv_text
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 from PIL import Image
 
 from lmms_egoplan.benchmarks.egoplan.frames import FRAMES_PER_CLIP, NUM_CLIPS
-from lmms_egoplan.benchmarks.egoplan.question import QUESTION
+from lmms_egoplan.benchmarks.egoplan.prompts import QUESTION
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import Clip
 from lmms_egoplan.media.sampling import evenly_spaced

@@ -20,7 +20,7 @@ from huggingface_hub import try_to_load_from_cache
 
 from lmms_egoplan import __version__
 from lmms_egoplan.benchmarks.egoplan.presets import LIKELIHOOD, load_prompts, prompt_of, rotated
-from lmms_egoplan.benchmarks.egoplan.question import closed_choices
+from lmms_egoplan.benchmarks.egoplan.prompts import closed_choices
 from lmms_egoplan.benchmarks.egoplan.visuals import FrameReader
 from lmms_egoplan.benchmarks.presets import FIELDS, Preset
 from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2

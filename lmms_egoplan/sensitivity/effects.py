@@ -12,8 +12,8 @@ from jinja2 import Template
 from rich.console import Console
 
 from lmms_egoplan.benchmarks.egoplan.presets import Preset, load_presets, rotated
+from lmms_egoplan.benchmarks.egoplan.prompts import LETTERS
 from lmms_egoplan.benchmarks.egoplan.published_readers import READERS
-from lmms_egoplan.benchmarks.egoplan.question import LETTERS
 from lmms_egoplan.benchmarks.egoplan.rank import rank
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.media.sampling import Doc

@@ -23,7 +23,7 @@ from worlds import vary
 
 from lmms_egoplan.benchmarks.actplan.instances import ORIGIN
 from lmms_egoplan.benchmarks.egointent.prompts import RELEASE_NAMES
-from lmms_egoplan.benchmarks.egoplan.question import LETTERS
+from lmms_egoplan.benchmarks.egoplan.prompts import LETTERS
 from lmms_egoplan.benchmarks.egoplan.records import (
     BENCH2_FILE,
     CHOICES,

@@ -13,6 +13,7 @@ from benchmarks import pipelines
 from benchmarks.egoplan import published_reference as published
 from benchmarks.egoplan.test_presets import Numbered, as_doc, media_shown
 from lmms_egoplan.benchmarks.egoplan.presets import LIKELIHOOD, load_presets, prompt_of
+from lmms_egoplan.benchmarks.egoplan.prompts import tuned_question
 from lmms_egoplan.benchmarks.egoplan.published import clips_as_published
 from lmms_egoplan.benchmarks.egoplan.published_readers import READERS
 from lmms_egoplan.benchmarks.egoplan.published_scores import (
@@ -20,7 +21,6 @@ from lmms_egoplan.benchmarks.egoplan.published_scores import (
     score_published_clips,
     score_published_video,
 )
-from lmms_egoplan.benchmarks.egoplan.question import tuned_question
 from lmms_egoplan.benchmarks.egoplan.rank import rank
 from lmms_egoplan.benchmarks.egothink.answers import Answer
 from lmms_egoplan.benchmarks.egothink.judge import judge_prompt

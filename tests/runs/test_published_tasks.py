@@ -278,7 +278,7 @@ def test_the_tuned_models_question_is_a_variant(data, qwen, slow, tmp_path):
         "include": f"{LMMS_EVAL_TASKS}/egoplan/{CLIPS}.yaml",
         "task": "egoplan_val_clips_tuned",
     }
-    function = "doc_to_text: !function lmms_egoplan.benchmarks.egoplan.question.tuned_question\n"
+    function = "doc_to_text: !function lmms_egoplan.benchmarks.egoplan.prompts.tuned_question\n"
     (tmp_path / "tuned.yaml").write_text(yaml.safe_dump(variant) + function)
     run = in_lmms_eval(qwen, "egoplan_val_clips_tuned", folder=tmp_path, limit=3)
     records = slow.records[:3]

@@ -3,7 +3,7 @@
 The release names temporal order (``shuffled``, ``reversed``), motion (``frozen``), context length
 (``last_quarter``, ``with_history``), visual evidence (``blind``, ``first_frame``, ``last_frame``,
 ``other_video``), outcome (``without_boundary``) and future leakage (the split ``leakage``). Frames
-and partners are this project's choice.
+and partners are this project's choice; `frames` selects the frames.
 """
 
 from operator import itemgetter

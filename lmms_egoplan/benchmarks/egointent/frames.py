@@ -2,7 +2,8 @@
 
 They are provided as images, a clip or a video file.
 
-No frame at or after the truncation point is shown, under any condition of `conditions`. Sec. 4.1:
+The tasks' YAML files limit their number. No frame at or after the truncation point is shown, under
+any condition; the split ``leakage`` has its own end. Sec. 4.1:
 open models get "video inputs sampled at 6 FPS", closed ones several images.
 """
 
@@ -184,7 +185,7 @@ def visual_input(doc: Doc, settings: Mapping[str, Any]) -> VisualInput:
     It has no frame at or after the step's truncation point (sec. 3.3).
 
     Args:
-        doc: A row of the prepared dataset, or of `shortcuts.under`. The condition ``blind`` shows
+        doc: A row of the prepared dataset, or of `conditions`. The condition ``blind`` shows
             nothing.
         settings: ``max_frames`` (at least 1) is the maximum number of frames; longer steps are
             thinned. ``media`` is one of the following. Other entries are ignored.

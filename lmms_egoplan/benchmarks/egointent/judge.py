@@ -242,7 +242,7 @@ class JudgedStep(TextRecord):
 
 
 def check_judged(record: Judged) -> Judged:
-    """Check that the parts of a record agree, as in records of `JudgedStep.of`.
+    """Check that the parts of a record agree, as in records of `JudgedStep.from_prediction`.
 
     This is a validator for pydantic.
 

@@ -40,11 +40,11 @@ PROMPT_VERSION = "1"
 RELEASE_PROMPT_VERSION = "4"
 
 _PROMPTS: dict[str, str] = module_yaml(__file__)
-PROMPT = _PROMPTS["prompt"]
+V1_PROMPT = _PROMPTS["prompt"]
 RELEASE_PROMPT = _PROMPTS["release_prompt"]
 
 
-def prompt_text(doc: Mapping[str, Any]) -> str:
+def v1_prompt_text(doc: Mapping[str, Any]) -> str:
     """Return the request of `egointent_v1` for one step.
 
     The step id is the only part of the record in it (sec. 4.1).
@@ -54,4 +54,4 @@ def prompt_text(doc: Mapping[str, Any]) -> str:
     Args:
         doc: A row of the prepared dataset; only ``step_id`` is read.
     """
-    return PROMPT.replace("{step_id}", doc["step_id"])
+    return V1_PROMPT.replace("{step_id}", doc["step_id"])

@@ -19,7 +19,7 @@ Modules, in the papers' order:
 - `records`, `verification`: the published questions, and what annotators said (secs. 3.1 to 3.3)
 - `statistics`, `wording`: the counts of Table 2, and which phrases are equal
 - `footage`, `prepare`: the videos and frames of the questions; the data that tasks load
-- `question`, `frames`, `frame_settings`, `visuals`, `conditions`: what a model is asked and shown
+- `prompts`, `frames`, `frame_settings`, `visuals`, `conditions`: what a model is asked and shown
   (sec. 3.5)
 - `rank`: how choices are ranked by likelihood (sec. 3.5)
 - `reply`, `letter`: how a written answer is read and scored

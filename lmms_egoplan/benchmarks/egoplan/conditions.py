@@ -1,6 +1,7 @@
 """Select the questions of EgoPlan-Bench's and EgoPlan-Bench2's shortcut tasks, with partners.
 
-`SHORTCUTS` describes the conditions. Which partner a question has is this project's choice.
+`benchmarks.conditions.SHORTCUTS` describes the conditions; `frames`, `frame_settings` and `visuals`
+select what they show. Which partner a question has is this project's choice.
 """
 
 import re
@@ -8,7 +9,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.conditions import Row, with_swapped_media
-from lmms_egoplan.benchmarks.egoplan.question import without_goal
+from lmms_egoplan.benchmarks.egoplan.prompts import without_goal
 
 if TYPE_CHECKING:
     from datasets import Dataset

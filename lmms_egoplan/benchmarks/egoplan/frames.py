@@ -1,7 +1,7 @@
 """Select the frames of a question's progress.
 
-No frame after the current observation is shown (sec. 3.3, C.1), except by the authors' clips of
-Ego4D, see `published_clips`.
+The tasks' YAML files say how many. No frame after the current observation is shown (sec. 3.3,
+C.1), except by the authors' clips of Ego4D, see `published.published_clips`.
 """
 
 from collections.abc import Sequence

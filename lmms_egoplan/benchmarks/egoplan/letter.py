@@ -1,6 +1,6 @@
 """Read the letter of a written answer, and score it.
 
-`reply.py` has the parsers. A reader combines them into what a task reports of a reply.
+`reply` has the parsers. A reader combines them into what a task reports of a reply.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.question import LETTERS, tuned_opening
+from lmms_egoplan.benchmarks.egoplan.prompts import LETTERS, tuned_opening
 from lmms_egoplan.benchmarks.presets import Preset, read_preset
 from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.paths import module_yaml

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from lmms_egoplan.benchmarks.egoplan.question import LETTERS
+from lmms_egoplan.benchmarks.egoplan.prompts import LETTERS
 from lmms_egoplan.benchmarks.egoplan.reply import OPENINGS, first_letter, parse_letter
 
 # extract_characters_regex in lmms-eval's tasks/egoplan/utils.py removes only the first six of

@@ -12,7 +12,7 @@ from lmms_egoplan.benchmarks.egoplan.metrics import (
     prediction_value,
     score_value,
 )
-from lmms_egoplan.benchmarks.egoplan.question import LETTERS
+from lmms_egoplan.benchmarks.egoplan.prompts import LETTERS
 from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.ranking.audits import audit_values
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, parse_loglikelihood

@@ -12,7 +12,7 @@ from annotated_types import Predicate
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from lmms_egoplan.benchmarks.egoplan import file_kinds
-from lmms_egoplan.benchmarks.egoplan.question import LETTERS, QUESTION
+from lmms_egoplan.benchmarks.egoplan.prompts import LETTERS, QUESTION
 from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.file_kinds import FileKind, check_kind

@@ -31,8 +31,8 @@ from lmms_egoplan.benchmarks.egoplan.frames import (
     position_in_media,
     progress_of,
 )
+from lmms_egoplan.benchmarks.egoplan.prompts import MARKS
 from lmms_egoplan.benchmarks.egoplan.published import clips_as_published, published_frames
-from lmms_egoplan.benchmarks.egoplan.question import MARKS
 from lmms_egoplan.benchmarks.egoplan.records import EPIC_KITCHENS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version, resolve_inside

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.question import LETTERS, QUESTION
+from lmms_egoplan.benchmarks.egoplan.prompts import LETTERS, QUESTION
 from lmms_egoplan.benchmarks.egoplan.records import FIRST_FRAME
 from lmms_egoplan.benchmarks.egoplan.wording import near_key, normalised
 from lmms_egoplan.construction.egoplan.goals import Goal

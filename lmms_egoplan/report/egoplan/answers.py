@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from lmms_egoplan.benchmarks import splits
 from lmms_egoplan.benchmarks.egoplan.frame_settings import shown_frames
 from lmms_egoplan.benchmarks.egoplan.metrics import DOMAIN_METRIC, SOURCE_METRIC
-from lmms_egoplan.benchmarks.egoplan.question import LETTERS
+from lmms_egoplan.benchmarks.egoplan.prompts import LETTERS
 from lmms_egoplan.benchmarks.egoplan.records import READY_CLIPS
 from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.ranking.audits import METRICS, ranking_flaw

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from lmms_egoplan.benchmarks.egoplan.question import LETTERS
+from lmms_egoplan.benchmarks.egoplan.prompts import LETTERS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.charts import finish, marker, new_figure, shade
 from lmms_egoplan.report.document import Figure

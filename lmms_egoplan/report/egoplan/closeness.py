@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from lmms_egoplan.benchmarks.egoplan.question import LETTERS
+from lmms_egoplan.benchmarks.egoplan.prompts import LETTERS
 from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.report.egoplan.answers import Series
 from lmms_egoplan.report.egoplan.notes import INTERVAL_NOTE

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lmms_egoplan.benchmarks.egoplan.question import LETTERS
+from lmms_egoplan.benchmarks.egoplan.prompts import LETTERS
 from lmms_egoplan.report.egoplan.answers import Choice, Series
 from lmms_egoplan.report.scores import Answer, Key, mean_of
 from lmms_egoplan.report.tables import Column, Table, Value, interval_columns, table_of_runs

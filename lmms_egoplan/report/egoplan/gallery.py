@@ -7,7 +7,7 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan import visuals
 from lmms_egoplan.benchmarks.egoplan.frames import UNIFORM_FRAMES
-from lmms_egoplan.benchmarks.egoplan.question import LETTERS
+from lmms_egoplan.benchmarks.egoplan.prompts import LETTERS
 from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.report.document import ShownAnswer, Verdict
 from lmms_egoplan.report.egoplan.docs import references

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from lmms_egoplan.benchmarks.egoplan.metrics import SOURCE_METRIC
-from lmms_egoplan.benchmarks.egoplan.question import QUESTION
+from lmms_egoplan.benchmarks.egoplan.prompts import QUESTION
 from lmms_egoplan.demo.folder import LOG, OWN_COMMAND, RESULTS, DemoFolder
 from lmms_egoplan.training.egoplan import rendered
 from lmms_egoplan.training.egoplan.captions import train_on_captions

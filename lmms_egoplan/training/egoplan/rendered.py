@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.question import LETTERS, QUESTION
+from lmms_egoplan.benchmarks.egoplan.prompts import LETTERS, QUESTION
 from lmms_egoplan.benchmarks.egoplan.records import (
     CHOICES,
     EGO4D,

@@ -21,7 +21,7 @@ from lmms_egoplan.benchmarks.egointent.prompts import (  # noqa: F401
     PROMPT_VERSION,
     RELEASE_PROMPT,
     RELEASE_PROMPT_VERSION,
-    prompt_text,
+    v1_prompt_text,
 )
 from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -94,7 +94,7 @@ def doc_to_image(doc: Mapping[str, Any]) -> LazyImages:
 
 def doc_to_text(doc: Mapping[str, Any]) -> str:
     """Return the request for the three fields, after the step's images."""
-    return IMAGE_PLACEHOLDER * num_shown(doc, doc["shown"]) + prompt_text(doc)
+    return IMAGE_PLACEHOLDER * num_shown(doc, doc["shown"]) + v1_prompt_text(doc)
 
 
 def doc_to_release_text(doc: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from functools import partial
 from lmms_egoplan.benchmarks import splits
 from lmms_egoplan.benchmarks.egoplan import published_scores, visuals
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets, prompt_of
-from lmms_egoplan.benchmarks.egoplan.question import (  # noqa: F401
+from lmms_egoplan.benchmarks.egoplan.prompts import (  # noqa: F401
     REASONED,
     THINKING,
     closed_choices,

@@ -5,13 +5,13 @@ from functools import partial
 from lmms_egoplan.benchmarks import splits
 from lmms_egoplan.benchmarks.egoplan import visuals
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets, prompt_of
-from lmms_egoplan.benchmarks.egoplan.published_scores import score_preset
-from lmms_egoplan.benchmarks.egoplan.question import (
+from lmms_egoplan.benchmarks.egoplan.prompts import (
     BENCH2_THINKING,
     bench2_prompt,
     bench2_published_prompt,
     without_goal,
 )
+from lmms_egoplan.benchmarks.egoplan.published_scores import score_preset
 from lmms_egoplan.harnesses.lm_eval import choices
 from lmms_egoplan.harnesses.lm_eval.choices import Doc, after_frames, doc_to_text, frames  # noqa: F401
 from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages

@@ -22,7 +22,7 @@ from lmms_egoplan.benchmarks.egointent.prompts import (  # noqa: F401
     PROMPT_VERSION,
     RELEASE_PROMPT,
     RELEASE_PROMPT_VERSION,
-    prompt_text,
+    v1_prompt_text,
 )
 from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.harnesses.lmms_eval.filters import JudgedFilter
@@ -51,7 +51,7 @@ def doc_to_visual(
 
 def doc_to_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]) -> str:
     """Return the request for the three fields; the settings only affect the visual input."""
-    return prompt_text(doc)
+    return v1_prompt_text(doc)
 
 
 def doc_to_release_text(

@@ -14,7 +14,7 @@ from lmms_egoplan.benchmarks.egoplan import published_scores, visuals
 from lmms_egoplan.benchmarks.egoplan.conditions import asked_questions
 from lmms_egoplan.benchmarks.egoplan.metrics import EGOPLAN_TEST, num_predictions
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets, prompt_of
-from lmms_egoplan.benchmarks.egoplan.question import (  # noqa: F401
+from lmms_egoplan.benchmarks.egoplan.prompts import (  # noqa: F401
     REASONED,
     THINKING,
     closed_choices,

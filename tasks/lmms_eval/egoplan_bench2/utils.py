@@ -7,12 +7,12 @@ from typing import Any
 from lmms_egoplan.benchmarks.egoplan import visuals
 from lmms_egoplan.benchmarks.egoplan.conditions import asked_questions
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets, prompt_of
-from lmms_egoplan.benchmarks.egoplan.published_scores import score_preset
-from lmms_egoplan.benchmarks.egoplan.question import (
+from lmms_egoplan.benchmarks.egoplan.prompts import (
     BENCH2_THINKING,
     bench2_prompt,
     bench2_published_prompt,
 )
+from lmms_egoplan.benchmarks.egoplan.published_scores import score_preset
 from lmms_egoplan.benchmarks.splits import EGOPLAN_BENCH2
 from lmms_egoplan.harnesses.lmms_eval.filters import Unchanged  # noqa: F401
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import check_marks, loaded_model

@@ -21,7 +21,7 @@ from lmms_egoplan.benchmarks.egointent.prompts import (
     FIELDS,
     RELEASE_NAMES,
     RELEASE_PROMPT,
-    prompt_text,
+    v1_prompt_text,
 )
 from lmms_egoplan.benchmarks.egointent.reply import read_reply
 from lmms_egoplan.judging.settings import JudgeSettings
@@ -41,7 +41,7 @@ def test_prompt_asks_for_the_releases_keys_and_contains_nothing_of_the_step():
     text = RELEASE_PROMPT
     assert all(f'"{name}": "..."' in text for name in RELEASE_NAMES.values())
     assert not any(name in text for name in ("global_intent", "next_step_plan", DOC["step_id"]))
-    assert all(f'"{name}": "..."' in prompt_text(DOC) for name in FIELDS)
+    assert all(f'"{name}": "..."' in v1_prompt_text(DOC) for name in FIELDS)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_replies_under_either_names_are_read(reply):
 
 
 def test_pieces_of_either_prompt_are_not_answers():
-    for prompt in (prompt_text(DOC), RELEASE_PROMPT):
+    for prompt in (v1_prompt_text(DOC), RELEASE_PROMPT):
         assert read_reply(prompt) == {}
 
 
@@ -157,7 +157,7 @@ def test_next_step_may_be_the_end_of_the_current_step():
         in prompt
     )
     assert "not a part of this step" not in prompt
-    assert "not a part of this step" in prompt_text(DOC)
+    assert "not a part of this step" in v1_prompt_text(DOC)
     texts = dict.fromkeys(FIELDS, "a")
     order, feasible = (diagnostics_prompt(name, texts) for name in ("tpc", "npf"))
     assert "coherent temporal order" in order

@@ -8,7 +8,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lmms_egoplan.benchmarks.egointent.prompts import FIELDS, prompt_text
+from lmms_egoplan.benchmarks.egointent.prompts import FIELDS, v1_prompt_text
 from lmms_egoplan.benchmarks.egointent.reply import read_reply
 
 LOCAL, GLOBAL, NEXT = VALUES = ("hold the board steady", "put up a shelf", "drive the screw in")
@@ -82,7 +82,7 @@ def test_reply_without_fields_gives_none(reply):
 
 
 def test_repeated_prompt_is_not_an_answer():
-    asked = prompt_text({"step_id": "s1"})
+    asked = v1_prompt_text({"step_id": "s1"})
     assert read_reply(asked) == {}
     assert all(read_reply(asked[start:]) == {} for start in range(0, len(asked), 7))
 
@@ -130,7 +130,7 @@ def test_cut_off_field_is_read_to_the_end(text):
         (f"{JSON}\nHere is the revised JSON: {OTHER_JSON}", dict.fromkeys(FIELDS, "aa bb")),
         (f"{JSON}\n{OTHER_JSON}\nThis would be wrong: {LAST_JSON}", dict.fromkeys(FIELDS, "aa bb")),
         (
-            f"{JSON}\n\n{prompt_text({'step_id': 's2'})}\n"
+            f"{JSON}\n\n{v1_prompt_text({'step_id': 's2'})}\n"
             f"{json.dumps(dict.fromkeys(FIELDS, 'aa bb'))}",
             ALL,
         ),

@@ -21,7 +21,7 @@ from benchmarks.egoplan.shortcut_set import (
 from lmms_egoplan.benchmarks.conditions import SHORTCUTS, apply_condition
 from lmms_egoplan.benchmarks.egoplan import visuals
 from lmms_egoplan.benchmarks.egoplan.conditions import asked_questions
-from lmms_egoplan.benchmarks.egoplan.question import without_goal
+from lmms_egoplan.benchmarks.egoplan.prompts import without_goal
 from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import count_video_frames, read_video_frames

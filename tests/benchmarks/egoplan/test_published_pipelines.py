@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from benchmarks.egoplan import published_reference as published
 from lmms_egoplan.benchmarks.aggregations import count
-from lmms_egoplan.benchmarks.egoplan import question
+from lmms_egoplan.benchmarks.egoplan import prompts
 from lmms_egoplan.benchmarks.egoplan.letter import read_as_published, score_letter
 from lmms_egoplan.benchmarks.egoplan.metrics import EGOPLAN_BENCH2_TEST, first_ids
 from lmms_egoplan.benchmarks.egoplan.published import (
@@ -160,10 +160,10 @@ def test_letters_equal_the_reference(reply):
 def test_prompts_equal_the_references(goal):
     choices = {f"choice_{letter}": f"take {letter}" for letter in "abcd"}
     doc = {"task_goal": goal, "question": "Unrelated?", "choices": [*choices.values()]}
-    assert question.bench2_published_prompt(doc) == published.bench2_prompt(
+    assert prompts.bench2_published_prompt(doc) == published.bench2_prompt(
         {"task_goal": goal, **choices}
     )
-    assert question.tuned_question(doc) == published.tuned_question({"task_goal": goal})
+    assert prompts.tuned_question(doc) == published.tuned_question({"task_goal": goal})
 
 
 DOC = {

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import islice
 
-from lmms_egoplan.benchmarks.egointent.prompts import FIELDS, PROMPT, RELEASE_PROMPT
+from lmms_egoplan.benchmarks.egointent.prompts import FIELDS, RELEASE_PROMPT, V1_PROMPT
 from lmms_egoplan.benchmarks.egointent.reply.lines import read_lines
 from lmms_egoplan.benchmarks.egointent.reply.names import SHORT_NAME, Values, short_fields
 from lmms_egoplan.benchmarks.egointent.reply.objects import STRING_ENDS, FoundObject, read_objects
@@ -267,7 +267,7 @@ def _words(text: str) -> str:
     return " ".join(_WORD.findall(text.casefold()))
 
 
-_PROMPT_WORDS = f" {_words(PROMPT)} | {_words(RELEASE_PROMPT)} "
+_PROMPT_WORDS = f" {_words(V1_PROMPT)} | {_words(RELEASE_PROMPT)} "
 
 
 def _is_missing(value: str) -> bool:

@@ -7,7 +7,7 @@ Statements in other languages are read by `statements`. The patterns expect the 
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from lmms_egoplan.benchmarks.egoplan.question import LETTERS
+from lmms_egoplan.benchmarks.egoplan.prompts import LETTERS
 from lmms_egoplan.benchmarks.egoplan.reply.statements import (
     contradicts,
     stated_letter,

@@ -1,7 +1,8 @@
 """Build the prompts for a model: the record's question, lettered choices, or narrations.
 
-EgoPlan-Bench ranks the choices after the record's own question (sec. 3.5). All other wording is
-this project's. EgoPlan-Bench2 publishes a prompt for letters.
+EgoPlan-Bench ranks the choices after the record's own question (sec. 3.5): the column ``question``,
+which the tasks' ``doc_to_text`` names. All other wording is this project's. EgoPlan-Bench2
+publishes a prompt for letters.
 
 Protocols of the authors' code: EgoPlan-Bench is https://github.com/ChenYi99/EgoPlan, commit
 1510afc; EgoPlan-Bench2 is https://github.com/qiulu66/EgoPlan-Bench2, commit 2523b38. The code was
@@ -34,7 +35,7 @@ THINKING = (
 
 _TEXTS = module_yaml(__file__)
 # For models that summarise the progress and describe the observation first (App. B.2).
-# `question.yaml` marks what the paper prints.
+# `prompts.yaml` marks what the paper prints.
 REASONED = _TEXTS["reasoned"]["instruction"].format(**_TEXTS["reasoned"])
 MARKS: Mapping[str, str] = _TEXTS["marks"]
 """Marks of the clips, by their number ``i``, and of the observation (C.1)."""

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.egoplan.bench2_questions import EXAMPLES
-from lmms_egoplan.benchmarks.egoplan.question import (
+from lmms_egoplan.benchmarks.egoplan.prompts import (
     THINKING,
     bench2_prompt,
     lettered_question,
