@@ -11,6 +11,7 @@ from benchmarks.egothink.source import write_source
 from lmms_egoplan.benchmarks.egothink.answers import Answer
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.report.egothink import answer_files
 from lmms_egoplan.report.egothink.answer_files import (
     between_levels,
     read_human,
@@ -279,3 +280,20 @@ def test_any_malformed_csv_is_one_error(tmp_path_factory, content):
     path.write_bytes(content)
     with pytest.raises(LmmsEgoplanError):
         read_human(path)
+
+
+def test_the_preset_of_answers_is_that_of_all_of_them(tmp_path):
+    def preset_of(*prompts):
+        lines = [
+            json.dumps({"id": f"existence/{number}", "answer": "Yes.", "prompts": name})
+            for number, name in enumerate(prompts, 1)
+        ]
+        path = tmp_path / "answers.jsonl"
+        path.write_text("\n".join(lines))
+        return answer_files.preset_of(answer_files.read_stored([path]))
+
+    assert preset_of("preset official, system turn", "preset official") == "official"
+    assert preset_of("preset lmms-eval-0.7.3") == "lmms-eval-0.7.3"
+    assert preset_of("preset official", "preset physbrain") == ""
+    assert preset_of("preset official", None) == ""
+    assert preset_of("llava") == ""
