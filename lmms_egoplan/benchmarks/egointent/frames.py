@@ -45,6 +45,9 @@ FPS = 6
 # choice.
 HISTORY_SEC = 10
 
+# Conditions that show all frames of the step, of its history or of another step.
+_WITH_ALL_FRAMES = (None, "frozen", "shuffled", "reversed", "other_video", "with_history")
+
 # What replaces the form of the visual input if there is none.
 TEXT_ONLY = "text only"
 
@@ -279,7 +282,13 @@ def _count_column(shortcut: str | None) -> str:
 
 
 def _selected(frames: Sequence[int], shortcut: str | None) -> Sequence[int]:
-    """Return the frames of a step that a condition may show, before the limit on their number."""
+    """Return the frames of a step that a condition may show, before the limit on their number.
+
+    Raises:
+        LmmsEgoplanError: The condition is unknown.
+    """
+    if shortcut in _WITH_ALL_FRAMES:
+        return frames
     quarter = ceil(len(frames) / 4)
     parts = {
         "first_frame": slice(1),
@@ -288,7 +297,11 @@ def _selected(frames: Sequence[int], shortcut: str | None) -> Sequence[int]:
         "without_boundary": slice(-quarter),
         "blind": slice(0),
     }
-    return frames[parts.get(shortcut or "", slice(None))]
+    if shortcut not in parts:
+        raise LmmsEgoplanError(
+            f"visual settings: unknown shortcut {shortcut!r}; use the task whose name ends with it"
+        )
+    return frames[parts[shortcut]]
 
 
 def _checked(settings: Mapping[str, Any]) -> tuple[str, int]:

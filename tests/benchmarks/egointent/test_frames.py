@@ -208,6 +208,13 @@ def test_missing_and_damaged_videos_are_errors(tmp_path, folder):
     assert not list((folder / "data").rglob("gone*"))
 
 
+def test_an_unknown_condition_is_refused():
+    """It would show all frames."""
+    doc = {"num_frames": 30, "shortcut": "middle_frame"}
+    with pytest.raises(LmmsEgoplanError, match="middle_frame"):
+        num_shown(doc, {"media": "frames", "max_frames": 8})
+
+
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
