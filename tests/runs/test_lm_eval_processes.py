@@ -15,6 +15,7 @@ import pytest
 
 from lmms_egoplan.benchmarks.egoplan.footage.index import Media
 from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
+from lmms_egoplan.benchmarks.egothink.presets import load_presets
 from lmms_egoplan.cli import app
 from lmms_egoplan.paths import LM_EVAL_TASKS
 from patience import FOREVER_S
@@ -215,8 +216,9 @@ def test_our_tasks_are_listed():
     assert {
         outputs[name] for name in ("egoplan_val_generate", "egointent", "actplan_text_only")
     } == {"generate_until"}
-    # also without image, with another one, and marked
-    assert sum(name.startswith("egothink_") for name in outputs) == 4 * 12
+    # also without image, with another one, and marked; of each preset also marked
+    variants = 4 + 2 * len(load_presets())
+    assert sum(name.startswith("egothink_") for name in outputs) == variants * 12
 
 
 def test_arguments_arrive_unchanged(monkeypatch):

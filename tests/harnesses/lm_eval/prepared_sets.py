@@ -14,6 +14,7 @@ from benchmarks.egothink.source import write_marks, write_source
 from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
 from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets
+from lmms_egoplan.benchmarks.egothink import presets as egothink
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
@@ -28,6 +29,9 @@ PRESETS = [
     for benchmark in ("egoplan", "egoplan_bench2")
     for name in load_presets(benchmark)
 ]
+for name in egothink.load_presets():
+    PRESETS += [f"{task}__{name}" for task in EGOTHINK]
+    PRESETS += [f"{task}_marked__{name}" for task in EGOTHINK]
 _TEXT_SHORTCUTS = (
     "egoplan_val_candidates_only",
     "egoplan_bench2_blind",

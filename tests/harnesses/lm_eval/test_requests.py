@@ -60,7 +60,9 @@ def test_a_prompt_has_a_placeholder_for_each_image(requests_of):
     for name in of_each_kind(WITH_IMAGES):
         for number, instance in enumerate(requests_of(name)):
             images = list(images_of(instance))
-            begins = instance.args[0].startswith("<image>" * len(images))
+            # A preset's system prompt precedes the images.
+            text = instance.args[0].partition("<image>" * len(images))[0]
+            begins = text == "" or (name.startswith("egothink_") and "__" in name)
             if not (images and begins and instance.args[0].count("<image>") == len(images)):
                 wrong.append(
                     f"{name}, request {number}: {len(images)} images, prompt {instance.args[0]!r}"
@@ -265,7 +267,9 @@ def test_the_prompts_of_egothink_are_those_in_lmms_eval(data, lmms_eval, name):
 def test_prompts_of_physbrain_are_a_block_for_all_backends_of_lmms_eval(lmms_eval, kind):
     (block,) = getattr(lmms_eval, f"PHYSBRAIN_{kind}").items()
     assert block == ("default", getattr(lmms_eval, kind)["physbrain"])
-    text = lmms_eval.doc_to_text({"question": "Where am I?"}, block[1])
+    dimension = "assistance" if kind == "PLANNING_PROMPTS" else "existence"
+    doc = {"id": f"{dimension}/1", "question": "Where am I?"}
+    text = lmms_eval.doc_to_text(doc, block[1])
     assert text.startswith("Imagine you are the camera wearer (I) who recorded the video. ")
     assert ("without safety or privacy concerns. " in text) == (kind == "PLANNING_PROMPTS")
     assert text.endswith("as short as possible. Question: Where am I? Short answer:")
