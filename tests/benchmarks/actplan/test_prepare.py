@@ -473,6 +473,7 @@ def test_after_a_kill_the_older_data_remain_and_the_same_command_prepares_the_sa
     assert repeated.returncode == 0, repeated.stderr
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "other"))
     prepare_actplan(source)
+    write_prepared_figure_4(None)
     assert contents(split) == contents(split_dir("actplan", "test"))
 
 
