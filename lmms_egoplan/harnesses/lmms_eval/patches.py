@@ -74,15 +74,33 @@ def apply_with_task_manager(tasks: ModuleType) -> None:
 
 
 @functools.cache
-def _apply_to_evaluation() -> None:
+def _apply_to_evaluation() -> tuple[str, ...]:
+    """Apply `EVALUATION_PATCHES`, and return why those that failed did."""
+    problems = []
     for patch in EVALUATION_PATCHES:
         try:
             patch()
         except (AttributeError, ImportError) as error:
-            logger.warning(
-                f"lmms-egoplan: this lmms-eval differs from the one that {patch.__name__} was "
-                f"written for ({error}); this package's tasks and backends may fail"
+            problem = (
+                f"this lmms-eval differs from the one that {patch.__name__} was written for "
+                f"({error})"
             )
+            problems.append(problem)
+            logger.warning(f"lmms-egoplan: {problem}; this package's tasks and backends may fail")
+    return tuple(problems)
+
+
+def _refuse_unpatched_harness() -> None:
+    """Refuse the package's tasks if a patch failed: their scores could be those of another run.
+
+    Raises:
+        LmmsEgoplanError: The message names the patches that failed.
+    """
+    problems = _apply_to_evaluation()
+    if problems:
+        raise LmmsEgoplanError(
+            f"{'; '.join(problems)}; install the newest lmms-egoplan, or lmms-eval 0.7.3"
+        )
 
 
 def apply_to_command(command: Any, backends: Collection[str]) -> None:
@@ -248,6 +266,7 @@ def announce_judges_early(tasks: ModuleType, backends: Collection[str]) -> None:
         paths = list(_package_files(self, matched))
         if paths:
             reject_former_variable()
+            _refuse_unpatched_harness()
         names = {name for path in paths for name in (path.name, path.parent.name)}
         model = getattr(self, "model_name", None)
         published = [path for path in paths if scores_end_token(read_task_file(path))]

@@ -69,12 +69,19 @@ def test_each_patch_has_its_reason_its_versions_and_its_pull_request(patch):
 
 
 def test_a_newer_harness_that_cannot_be_patched_is_logged(monkeypatch, warned):
+    """It runs other tasks, but not ours: their scores could be wrong."""
+
     def fail():
         raise AttributeError("FilterEnsemble")
 
+    selecting = manager()
     monkeypatch.setattr(patches, "EVALUATION_PATCHES", (fail,))
-    patches._apply_to_evaluation.__wrapped__()
+    monkeypatch.setattr(patches, "_apply_to_evaluation", patches._apply_to_evaluation.__wrapped__)
+    patches._apply_to_evaluation()
     assert "FilterEnsemble" in warned[0]
+    assert selecting.match_tasks(["no_such_task"]) == []
+    with pytest.raises(LmmsEgoplanError, match=r"fail .*FilterEnsemble"):
+        selecting.match_tasks([JUDGED])
 
 
 def test_the_command_hides_a_failure(monkeypatch):
