@@ -10,6 +10,7 @@ from benchmarks.egothink.source import write_source
 from lmms_egoplan.benchmarks.actplan.plans import read_labelled_plans, read_plans
 from lmms_egoplan.benchmarks.egointent.records import read_annotations as read_steps
 from lmms_egoplan.benchmarks.egoplan.records import read_annotations as read_questions
+from lmms_egoplan.benchmarks.egoplan.submission import read_predictions
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.records import check_records, read_folder
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -21,7 +22,6 @@ from lmms_egoplan.jsonl import (
     read_lines,
     repeated_keys,
 )
-from lmms_egoplan.report.egoplan.submission import read_predictions
 from lmms_egoplan.report.egothink.answer_files import read_stored
 
 

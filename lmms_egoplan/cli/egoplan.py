@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from lmms_egoplan.benchmarks.egoplan import records
+from lmms_egoplan.benchmarks.egoplan import records, submission
 from lmms_egoplan.benchmarks.egoplan.footage.clips import FITS, cut_clips
 from lmms_egoplan.benchmarks.egoplan.footage.copies import LISTS
 from lmms_egoplan.benchmarks.egoplan.footage.index import Media, find_media
@@ -37,7 +37,6 @@ from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
 from lmms_egoplan.options import Ego4d, EpicKitchens, EpicVideoInfo, Runs, Sample
 from lmms_egoplan.outputs import also_writes
 from lmms_egoplan.prepared_counts import Figures, SkipMissing, Verify, print_summary, write_figures
-from lmms_egoplan.report.egoplan import submission
 from lmms_egoplan.report.egoplan.statistics import COLUMNS, statistics_files
 from lmms_egoplan.report.samples import write_folder
 from lmms_egoplan.storage import load_summary

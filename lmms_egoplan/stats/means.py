@@ -1,4 +1,4 @@
-"""A mean with its interval and the numbers behind it."""
+"""A mean with its interval and the numbers of questions in it."""
 
 from dataclasses import dataclass
 

@@ -23,7 +23,7 @@ Modules, in the papers' order:
   (sec. 3.5)
 - `rank`: how choices are ranked by likelihood (sec. 3.5)
 - `reply`, `letter`: how a written answer is read and scored
-- `metrics`: what is measured (Tables 1 and 3)
+- `metrics`: what is measured (Tables 1 and 3); `submission`: files for the leaderboard
 - `presets`, `published`, `published_readers`, `published_scores`: how published pipelines ask,
   show, read and score
 """

@@ -21,12 +21,12 @@ from lmms_egoplan.benchmarks.egoplan.prompts import (  # noqa: F401
     lettered_question,
 )
 from lmms_egoplan.benchmarks.egoplan.rank import score_ranking
+from lmms_egoplan.benchmarks.egoplan.submission import write_predictions
 from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.coverage import coverage  # noqa: F401
 from lmms_egoplan.harnesses.lmms_eval.filters import Unchanged  # noqa: F401
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import check_marks, loaded_model
 from lmms_egoplan.media.sampling import VisualInput
-from lmms_egoplan.report.egoplan.submission import write_predictions
 
 _SPLITS = {
     "VAL": partial(EGOPLAN.folder, "val"),

@@ -21,13 +21,13 @@ from PIL import Image
 from benchmarks.egoplan.shortcut_set import TASKS as SHORTCUT_TASKS
 from example_summary import SUMMARY
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets
+from lmms_egoplan.benchmarks.egoplan.submission import read_predictions
 from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.evaluation import evaluating
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText
-from lmms_egoplan.report.egoplan.submission import read_predictions
 from lmms_egoplan.storage import DataMissingError
 from media.files import read_numbers, write_epic_folder, write_numbered_video
 

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from example_summary import SUMMARY
-from lmms_egoplan.benchmarks.splits import EGOPLAN
-from lmms_egoplan.cli import app
-from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.outputs import MANIFEST
-from lmms_egoplan.report.egoplan.submission import (
+from lmms_egoplan.benchmarks.egoplan.submission import (
     build_submission,
     read_predictions,
     write_predictions,
 )
+from lmms_egoplan.benchmarks.splits import EGOPLAN
+from lmms_egoplan.cli import app
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.outputs import MANIFEST
 
 
 def save(split, ids, summary):
