@@ -49,12 +49,10 @@ def is_official(name: str) -> bool:
     return name in (OFFICIAL, BY_COUNTS)
 
 
-def coverage_fields(
+def coverage_values(
     doc: Mapping[str, Any], official: int, scored: float, origin: str | None = None
-) -> dict[str, Any]:
-    """Return the values ``coverage``, ``split_size`` and ``question_set`` of one question.
-
-    If questions without a partner are skipped (`with_swapped_media`), also ``without_partner``.
+) -> dict[str, Mapping[str, Any]]:
+    """Return the values ``coverage`` and ``question_set`` of one question.
 
     Args:
         doc: A row of the prepared dataset, with ``split_size``, the number of questions in the
@@ -64,27 +62,33 @@ def coverage_fields(
         scored: Fraction of the question that the main score includes; usually 0 or 1.
         origin: Source of a question that is not the benchmark's. Default: the row's ``origin``.
 
-    >>> coverage_fields({"split_size": 3355, "question_set": "official"}, 3355, 1)["coverage"]
+    >>> coverage_values({"split_size": 3355, "question_set": "official"}, 3355, 1)["coverage"]
     {'scored': 1, 'of': 3355}
     >>> built = {"split_size": 6, "question_set": "own", "origin": "built"}
-    >>> fields = coverage_fields(built, 3355, 1)
-    >>> fields["coverage"], fields["question_set"], fields["split_size"]
-    ({'scored': 1, 'of': 6}, {'name': 'built'}, {'split_size': 6})
+    >>> coverage_values(built, 3355, 1)
+    {'coverage': {'scored': 1, 'of': 6}, 'question_set': {'name': 'built'}}
     """
-    prepared = doc.get("split_size") or official
     name = origin or doc.get("origin") or doc.get("question_set") or OWN
     coverage: dict[str, Any] = {
         "scored": scored,
-        "of": official if is_official(name) else prepared,
+        "of": official if is_official(name) else doc.get("split_size") or official,
     }
     if doc.get("subset"):
         coverage["subset"] = doc["subset"]
-    fields: dict[str, Any] = {"coverage": coverage, "question_set": {"name": name}}
-    if "split_size" in doc:
-        fields["split_size"] = {"split_size": prepared}
-    if "without_partner" in doc:
-        fields["without_partner"] = {"skipped": doc["without_partner"]}
-    return fields
+    return {"coverage": coverage, "question_set": {"name": name}}
+
+
+def split_details(doc: Mapping[str, Any]) -> dict[str, int]:
+    """Return the entries of ``details`` about a question's split, of those that its row has.
+
+    Returns:
+        ``split_size``, the number of questions in the prepared file, and ``without_partner``, the
+        number of questions that `with_swapped_media` skips.
+
+    >>> split_details({"sample_id": 7, "split_size": 3355})
+    {'split_size': 3355}
+    """
+    return {name: doc[name] for name in ("split_size", "without_partner") if name in doc}
 
 
 def coverage(values: Sequence[Mapping[str, Any]]) -> float:

@@ -65,8 +65,13 @@ def metrics(task: Mapping[str, Any]) -> dict[str, str]:
 
 
 def main_metric(task: Mapping[str, Any]) -> str:
-    """Return the main metric of a task: the first one."""
-    return next(iter(metrics(task)))
+    """Return the main metric of a task."""
+    return str(task["metadata"]["main_metric"])
+
+
+def count_metric(task: Mapping[str, Any]) -> str:
+    """Return the entry of a task's details that counts the questions."""
+    return str(task["metadata"]["count_metric"])
 
 
 def is_group(task: Mapping[str, Any]) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks import splits
-from lmms_egoplan.coverage import coverage_fields
+from lmms_egoplan.coverage import coverage_values
 from lmms_egoplan.paths import module_rows
 from lmms_egoplan.storage import DataMissingError, PreparedData
 
@@ -120,8 +120,8 @@ class Benchmark:
             if self.official_questions:
                 official = self.official_questions(row)
             # The total does not depend on whether the question is scored.
-            fields = coverage_fields(row, official, scored=1)
-            totals.append(fields["coverage"]["of"])
+            values = coverage_values(row, official, scored=1)
+            totals.append(values["coverage"]["of"])
         return min(totals, default=0)
 
     def why_unprepared(self) -> str | None:

@@ -284,7 +284,7 @@ def _print_scores(judged: Sequence[JudgedAnswer]) -> None:
     failed = sum(answer.rating is None and answer.score is not None for answer in judged)
     if failed:
         typer.echo(f"Failed judgements, in the mean as -1: {failed}")
-    judges = [{"judge": answer.judge} for answer in judged if answer.rating is not None]
+    judges = [answer.judge for answer in judged if answer.rating is not None]
     typer.echo(f"Judge: {names(judges)}")
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch.distributed as dist
 
+from lmms_egoplan.benchmarks.aggregations import DETAILS
 from lmms_egoplan.benchmarks.base import stated_pixels
 from lmms_egoplan.benchmarks.subset import SUBSET, designs_of
 from lmms_egoplan.harnesses.evaluation import Evaluation, evaluating, running
@@ -117,6 +118,7 @@ def recorded(
             results = evaluate(lm, *args, **kwargs)
             counts = _gathered(evaluation)
         if results is not None:
+            _move_details(results)
             tasks = dict.fromkeys(task for task, _ in counts)
             mark = (
                 plain_text_of(lm, kwargs)
@@ -141,6 +143,22 @@ def recorded(
         return results
 
     return evaluate_and_record
+
+
+def _move_details(results: dict[str, Any]) -> None:
+    """Move the metric ``details`` of each task from the harness's table to ``results["details"]``.
+
+    The table would show it as one long line.
+    """
+    results[DETAILS] = {}
+    for task, values in results["results"].items():
+        # The harnesses append the filter's name ("details,none"), and add standard errors.
+        own_names = [name for name in values if name.partition(",")[0] == DETAILS]
+        for name in own_names:
+            results[DETAILS][task] = values[name]
+        if own_names:
+            for name in [name for name in values if name.startswith(DETAILS)]:
+                del values[name]
 
 
 def _add_counts(
@@ -192,10 +210,8 @@ def _add_protocols(results: Mapping[str, Any]) -> None:
 
     They change no answer. The harness's keys for cached answers therefore do not contain them.
     """
-    for task, values in results["results"].items():
-        protocol = next(
-            (value for name, value in values.items() if name.startswith("judge_protocol,")), "none"
-        )
+    for task in results["results"]:
+        protocol = member(results, DETAILS, task, "judge_protocol") or "none"
         judged = {} if protocol == "none" else {"judge_protocol": protocol}
         preset = member(results, "configs", task, "metadata", "asked_as") or ""
         if preset or judged:
@@ -235,18 +251,16 @@ def _add_designs(results: Mapping[str, Any]) -> None:
 
 
 def _mark_other_pixel_limits(results: Mapping[str, Any], pixels: Any) -> None:
-    """Name pixels among the unknown fields of each preset whose limits are not those in effect.
+    """Mark each preset's task whose stated limits on pixels are not those in effect.
 
     This includes limits in effect that are not known.
     """
-    for task, values in results["results"].items():
+    others = []
+    for task in results["results"]:
         stated = stated_pixels(str(member(results, "configs", task, "metadata", "preset")))
         if stated and not is_as_stated(pixels, stated):
-            # lmms-eval and lm-eval append the filter's name: "unknown_fields,none".
-            names = [name for name in values if name.partition(",")[0] == "unknown_fields"]
-            for name in names:
-                fields = [] if values[name] == "none" else [values[name]]
-                values[name] = ", ".join([*fields, "pixels (other limits)"])
+            others.append(task)
+    _add_marks(results, others, {"pixels": "other limits"})
 
 
 def _summary(task: Any, counts: Mapping[tuple[Any, Any], Mapping[str, int]]) -> dict[str, Any]:

@@ -1,6 +1,5 @@
-"""Compute a task's metrics about its ranking paths and their audits."""
+"""Summarize a task's ranking paths and their audits: the entry ``ranking`` of its details."""
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -10,20 +9,12 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.memory_ahead import PEAK
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood
 
-METRICS = (
-    "ranking_audits",
-    "ranking_audit_difference",
-    "ranking_tolerance",
-    "ranking_noise",
-    "near_ties",
-    "ranking_memory_ahead",
-)
+RANKING = "ranking"
+"""Name of the entry."""
 
 
-def audit_values(scores: Sequence[Loglikelihood]) -> dict[str, dict[str, Any]]:
-    """Return a question's values of `METRICS`; empty if the backend does not record its path.
-
-    ``ranking_note`` is added if the backend has a note.
+def ranking_details(scores: Sequence[Loglikelihood]) -> dict[str, dict[str, Any]]:
+    """Return a question's entry `RANKING`; empty if the backend does not record its path.
 
     Args:
         scores: The scores of the question's candidates.
@@ -31,126 +22,109 @@ def audit_values(scores: Sequence[Loglikelihood]) -> dict[str, dict[str, Any]]:
     use = next((score.use for score in scores if score.use is not None), None)
     if use is None:
         return {}
-    value = asdict(use) | {"rejected": list(use.rejected), "memory_ahead": PEAK.num_bytes}
-    return dict.fromkeys((*METRICS, "ranking_note") if use.note else METRICS, value)
+    rejected = list(use.rejected)
+    return {RANKING: asdict(use) | {"rejected": rejected, "memory_ahead": PEAK.num_bytes}}
 
 
-def num_audits(values: Sequence[Mapping[str, Any]]) -> int:
-    """Count the audited questions: those also computed by full passes.
+def summarize(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Summarize the ranking paths of a task.
+
+    Args:
+        entries: The entries of the questions, see `ranking_details`.
+
+    Returns:
+        - ``audits``: number of audited questions, those also computed by full passes
+        - ``difference``: largest difference of a mean loss from its full pass in any audit, nats;
+          absent without audits
+        - ``tolerance``: largest tolerance of any audit for this difference, nats
+        - ``noise``: largest measured change of a mean loss by rounding, nats; absent if no backend
+          measured it
+        - ``near_ties``: number of questions whose best candidate leads by less than the possible
+          effect of rounding
+        - ``memory_ahead``: the most memory, MiB, that one process used to read ahead of the model
+        - ``note``: notes about the backend for readers of the results; absent without any
 
     Raises:
         LmmsEgoplanError: A question rejected a path on which other questions of its kind were
             ranked.
 
-    >>> question = {"kind": "image", "path": "packed", "audit": None, "rejected": []}
-    >>> num_audits([question, question | {"audit": 2e-06}, question | {"audit": 0.0}])
-    2
+    >>> question = {
+    ...     "kind": "image", "path": "packed", "rejected": [], "audit": None, "tolerance": 1e-4,
+    ...     "near_tie": False, "memory_ahead": 2**20,
+    ... }
+    >>> summarize([question, question | {"audit": 2e-06}, question | {"audit": 0.0}])
+    {'audits': 2, 'near_ties': 0, 'memory_ahead': 1.0, 'difference': 2e-06, 'tolerance': 0.0001}
+    """
+    _refuse_rejected_paths(entries)
+    audited = [entry for entry in entries if entry["audit"] is not None]
+    summary: dict[str, Any] = {
+        "audits": len(audited),
+        "near_ties": sum(entry["near_tie"] for entry in entries),
+        "memory_ahead": max(entry["memory_ahead"] for entry in entries) / 2**20,
+    }
+    largest = {
+        "difference": [entry["audit"] for entry in audited],
+        "tolerance": [entry["tolerance"] for entry in audited],
+        "noise": [entry.get("noise") for entry in entries],
+    }
+    for name, values in largest.items():
+        known = [value for value in values if value is not None]
+        if known:
+            summary[name] = max(known)
+    notes = sorted({entry["note"] for entry in entries if entry.get("note")})
+    if notes:
+        summary["note"] = "; ".join(notes)
+    return summary
+
+
+def _refuse_rejected_paths(entries: Sequence[Mapping[str, Any]]) -> None:
+    """Check that no question was ranked on a path that is inexact for its kind of question.
+
+    Raises:
+        LmmsEgoplanError: See `summarize`.
     """
     used: dict[tuple[str, str], int] = defaultdict(int)
-    for value in values:
-        used[value["kind"], value["path"]] += 1
-    for value in values:
-        for path in value["rejected"]:
-            count = used.get((value["kind"], path))
+    for entry in entries:
+        used[entry["kind"], entry["path"]] += 1
+    for entry in entries:
+        for path in entry["rejected"]:
+            count = used.get((entry["kind"], path))
             if count:
                 raise LmmsEgoplanError(
-                    f"{count} questions ({value['kind']}) were ranked on the path {path}, which is "
+                    f"{count} questions ({entry['kind']}) were ranked on the path {path}, which is "
                     "inexact for another question of that kind. Do not use any score of this run. "
                     "Repeat it with --model_args ...,ranking_path=full, which runs a full pass "
                     "per candidate"
                 )
-    return sum(value["audit"] is not None for value in values)
 
 
-def largest_difference(values: Sequence[Mapping[str, Any]]) -> float:
-    """Return the largest difference of a mean loss from its full pass in any audit, nats.
-
-    NaN without audits.
-
-    >>> question = {"kind": "image", "path": "packed", "audit": 1e-06, "rejected": []}
-    >>> largest_difference([question, question | {"audit": 2e-06}])
-    2e-06
-    """
-    num_audits(values)
-    return max((value["audit"] for value in values if value["audit"] is not None), default=math.nan)
-
-
-def largest_tolerance(values: Sequence[Mapping[str, Any]]) -> float:
-    """Return the largest tolerance of any audit for a difference of mean losses, nats.
-
-    NaN without audits.
-
-    >>> question = {"audit": 1e-06, "tolerance": 0.0001}
-    >>> largest_tolerance([question, question | {"audit": None}])
-    0.0001
-    """
-    tolerances = [value["tolerance"] for value in values if value["audit"] is not None]
-    return max((tolerance for tolerance in tolerances if tolerance is not None), default=math.nan)
-
-
-def largest_noise(values: Sequence[Mapping[str, Any]]) -> float:
-    """Return the largest measured change of a mean loss by rounding, nats.
-
-    NaN if no backend measured it.
-
-    >>> largest_noise([{"noise": 0.002}, {"noise": 0.003}, {"noise": None}])
-    0.003
-    """
-    noises = [value.get("noise") for value in values]
-    return max((noise for noise in noises if noise is not None), default=math.nan)
-
-
-def num_near_ties(values: Sequence[Mapping[str, Any]]) -> int:
-    """Count the questions whose best candidate leads by less than the possible effect of rounding.
-
-    >>> num_near_ties([{"near_tie": True}, {"near_tie": False}])
-    1
-    """
-    return sum(value["near_tie"] for value in values)
-
-
-def memory_ahead(values: Sequence[Mapping[str, Any]]) -> float:
-    """Return the most memory, MiB, that one process used to read ahead of the model.
-
-    >>> memory_ahead([{"memory_ahead": 2**20}, {"memory_ahead": 2**21}])
-    2.0
-    """
-    return max(value["memory_ahead"] for value in values) / 2**20
-
-
-def failed_audits(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def failed_audits(details: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return one message for each task of a run whose forced path failed an audit.
 
     Args:
-        results: The metrics of each task, with the harness's names.
+        details: The details of each task.
 
-    >>> run = {"task": {"ranking_audit_difference,none": 0.5, "ranking_tolerance,none": 1e-4}}
-    >>> failed_audits(run)
+    >>> failed_audits({"task": {"ranking": {"difference": 0.5, "tolerance": 1e-4}}})
     ['task: ranking differs from full passes by 0.5 nats, more than 0.0001']
-    >>> failed_audits({"task": {"acc,none": 0.5}})
+    >>> failed_audits({"task": {"num_questions": 4}})
     []
     """
     messages = []
-    for task, metrics in results.items():
-        objection = ranking_flaw(metrics)
+    for task, task_details in details.items():
+        objection = ranking_flaw(task_details.get(RANKING, {}))
         if objection:
             messages.append(f"{task}: {objection}")
     return messages
 
 
-def ranking_flaw(metrics: Mapping[str, Any]) -> str | None:
-    """Return a message if an audit's difference from full passes exceeds the tolerance."""
-    difference = metrics.get("ranking_audit_difference,none")
-    tolerance = metrics.get("ranking_tolerance,none")
+def ranking_flaw(ranking: Mapping[str, Any]) -> str | None:
+    """Return a message if an audit's difference from full passes exceeds the tolerance.
+
+    Args:
+        ranking: A task's summary, see `summarize`; empty without one.
+    """
+    difference = ranking.get("difference")
+    tolerance = ranking.get("tolerance")
     if difference is None or tolerance is None or not difference > tolerance:
         return None
     return f"ranking differs from full passes by {difference:.2g} nats, more than {tolerance:.2g}"
-
-
-def notes(values: Sequence[Mapping[str, Any]]) -> str:
-    """Return notes about the backend for readers of the results.
-
-    >>> notes([{"note": "vLLM not compared with transformers for this model"}] * 2)
-    'vLLM not compared with transformers for this model'
-    """
-    return "; ".join(sorted({value["note"] for value in values}))

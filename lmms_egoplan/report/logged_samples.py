@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from lmms_egoplan.benchmarks.aggregations import DETAILS
 from lmms_egoplan.jsonl import decode
 from lmms_egoplan.validation import quoted
 
@@ -31,7 +32,7 @@ class UnusableSamplesError(ValueError):
 
 
 def read_samples(path: Path, metrics: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield the logged samples. Each must have a value for the last of the metrics."""
+    """Yield the logged samples. Each must have details."""
     number = 0
     try:
         with path.open("rb") as lines:
@@ -63,7 +64,8 @@ def _sample(where: str, line: bytes, metrics: Sequence[str]) -> dict[str, Any]:
         name: value for name, value in sample.items() if value is not None or name not in metrics
     }
     for metric in metrics:
-        if not isinstance(sample.get(metric, None if metric == metrics[-1] else {}), dict):
+        is_required = metric == DETAILS
+        if not isinstance(sample.get(metric, None if is_required else {}), dict):
             value = quoted(sample.get(metric))
             raise UnusableSamplesError(
                 f"{where}: {metric}: expected an object, found {value}. The file is skipped"

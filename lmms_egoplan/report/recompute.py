@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pkgutil import resolve_name
 from typing import Any
 
+from lmms_egoplan.benchmarks.aggregations import DETAILS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.run import Run, TaskRun
 from lmms_egoplan.task_files import package_versions
@@ -15,7 +16,9 @@ _TOLERANCE = 1e-9
 
 
 def recompute(task_run: TaskRun) -> dict[str, Any]:
-    """Compute a task's metrics from its samples. Omit metrics without a value, as the harness does.
+    """Compute a task's metrics and details from its samples.
+
+    Omit those without a value, as the harness does.
 
     Raises:
         LmmsEgoplanError: a value in the samples does not have the task's form.
@@ -34,7 +37,7 @@ def recompute(task_run: TaskRun) -> dict[str, Any]:
                     f"{type(error).__name__}: {error}. If the samples were edited or come from "
                     "another version, run the task again or remove them"
                 ) from error
-    return metrics
+    return metrics.pop(DETAILS, {}) | metrics
 
 
 def check(run: Run, task_run: TaskRun) -> None:
@@ -47,15 +50,14 @@ def check(run: Run, task_run: TaskRun) -> None:
             run's folder, the task and the first 20 metrics with both values, beginning with the
             number of questions.
     """
-    names = list(task_run.scoring.metrics if task_run.scoring else ())
-    if task_run.samples is None or not names:
+    if task_run.samples is None or task_run.scoring is None:
         return
     recomputed = recompute(task_run)
-    differences = [
-        difference
-        for metric in (names[-1], *names[:-1])
-        for difference in _differences(metric, task_run.metrics.get(metric), recomputed.get(metric))
-    ]
+    rows = [metric for metric in task_run.scoring.metrics if metric != DETAILS]
+    differences: list[str] = []
+    for name in dict.fromkeys((task_run.scoring.count, *rows, *recomputed)):
+        logged = task_run.metrics.get(name)
+        differences.extend(_differences(name, logged, recomputed.get(name)))
     if differences:
         raise LmmsEgoplanError(
             f"{run.folder}, run {run.name}, task {task_run.task}: the harness's scores differ from "

@@ -90,25 +90,22 @@ class Scoring:
 
     name: stem of the file.
     benchmark: name of the benchmark.
-    metrics: metrics in order, each with the dotted name of its aggregation. The last one counts
-        questions, and every sample has a value for it.
+    metrics: metrics in order, each with the dotted name of its aggregation.
+    count: the entry of the details that counts questions.
     """
 
     name: str
     benchmark: str
     metrics: Mapping[str, str]
-
-    @property
-    def last(self) -> str:
-        """The metric that counts questions."""
-        return [*self.metrics][-1]
+    count: str
 
 
 @dataclass(frozen=True)
 class TaskRun:
     """One task of a run.
 
-    metrics: the harness's own values by metric, without standard errors.
+    metrics: the harness's own values by metric, and the aggregated details by entry; without
+    standard errors.
     config: configuration of the task, as the harness logs it.
     samples: one logged sample per question, without large fields that no table uses, and with
         ``prompt`` and ``tokens`` if they are known. Only lm-eval logs the question itself, as
@@ -216,7 +213,12 @@ def scorings() -> tuple[Scoring, ...]:
     scorings_in_order = []
     for path in scoring_paths():
         task = read_task_file(path)
-        scoring = Scoring(path.stem, task["metadata"]["benchmark"], task_files.metrics(task))
+        scoring = Scoring(
+            name=path.stem,
+            benchmark=task["metadata"]["benchmark"],
+            metrics=task_files.metrics(task),
+            count=task_files.count_metric(task),
+        )
         scorings_in_order.append(scoring)
     return tuple(scorings_in_order)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from lmms_egoplan.benchmarks.aggregations import DETAILS
 from lmms_egoplan.benchmarks.base import Benchmark
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import decode, member
@@ -20,6 +21,7 @@ from lmms_egoplan.report.recompute import check
 from lmms_egoplan.report.run import (
     Run,
     TaskRun,
+    age,
     logged_version,
     provenance_of,
     scoring_of,
@@ -35,7 +37,7 @@ from lmms_egoplan.report.samples import (
     start_time,
 )
 from lmms_egoplan.storage import DataMissingError
-from lmms_egoplan.task_files import base_task
+from lmms_egoplan.task_files import base_task, package_versions
 from lmms_egoplan.text import join_list
 from lmms_egoplan.validation import listing
 
@@ -320,10 +322,10 @@ def _run(path: Path, content: dict[str, Any], files: dict[str, Path]) -> Run:
         config = content["configs"].get(task)
         if config is None:
             continue  # A group of tasks.
-        metrics = _metrics(entry)
+        metrics = {**(member(content, DETAILS, task) or {}), **_metrics(entry)}
         scoring = scoring_of(task, config, metrics)
         version = logged_version(content, task)
-        if scoring is not None and scoring.last in metrics:
+        if scoring is not None and scoring.count in metrics and DETAILS in content:
             tasks[task] = TaskRun(task, metrics, config, None, version, scoring)
         else:
             other_tasks[task] = TaskRun(task, metrics, config, None, version, None)
@@ -341,9 +343,16 @@ def _run(path: Path, content: dict[str, Any], files: dict[str, Path]) -> Run:
 def _remarks(path: Path, content: Mapping[str, Any], run: Run) -> list[str]:
     """Describe tasks and samples that a report does not show."""
     remarks = []
-    if run.other_tasks:
+    earlier = [task for task, task_run in run.other_tasks.items() if _is_earlier(task_run)]
+    for task in earlier:
         remarks.append(
-            f"{path}: skipped tasks that the report does not support: {', '.join(run.other_tasks)}"
+            f"{path}: skipped {task}: its version {run.other_tasks[task].version} is older than "
+            f"this package reads ({package_versions()[task]}); run it again"
+        )
+    unsupported = [task for task in run.other_tasks if task not in earlier]
+    if unsupported:
+        remarks.append(
+            f"{path}: skipped tasks that the report does not support: {', '.join(unsupported)}"
         )
     unknown = [
         task for task, task_run in run.other_tasks.items() if _looks_own(task, task_run.metrics)
@@ -369,12 +378,18 @@ def _remarks(path: Path, content: Mapping[str, Any], run: Run) -> list[str]:
     return remarks
 
 
+def _is_earlier(task_run: TaskRun) -> bool:
+    """Return true for a task of this package whose version is earlier than the package's."""
+    own_version = package_versions().get(task_run.task)
+    return own_version is not None and age(task_run.version) < age(own_version)
+
+
 def _looks_own(task: str, metrics: Mapping[str, Any]) -> bool:
     """Return true if a task with an unknown name has most metrics of one of this project's tasks.
 
     The metric that counts questions must be among them.
     """
-    likely = [scoring for scoring in scorings() if scoring.last in metrics]
+    likely = [scoring for scoring in scorings() if scoring.count in metrics]
     has_most = any(
         2 * len(scoring.metrics.keys() & metrics.keys()) > len(scoring.metrics)
         for scoring in likely

@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 
 from loguru import logger
 
+from lmms_egoplan.benchmarks.aggregations import DETAILS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import decode, member, parse_record, read_json, read_lines
@@ -52,6 +53,26 @@ class SampleFile:
     task: str
     time: str
     results: Path
+
+
+def is_sample(where: str, record: Any, main_metric: str) -> bool:
+    """Return true for a line that a harness logged for a question of one of this project's tasks.
+
+    Args:
+        where: File and line, for messages.
+        record: The line's content.
+        main_metric: Main metric of the tasks.
+
+    Raises:
+        LmmsEgoplanError: An earlier version of the task wrote the line.
+    """
+    if not isinstance(member(record, main_metric), dict):
+        return False
+    if not isinstance(member(record, DETAILS), dict):
+        raise LmmsEgoplanError(
+            f"{where}: no details: an earlier version of the task wrote this file; run it again"
+        )
+    return True
 
 
 def sample_file(path: Path) -> SampleFile | None:

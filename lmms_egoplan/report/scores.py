@@ -138,7 +138,7 @@ class ScoredTask(ABC):
     @property
     def asked(self) -> int | None:
         """The number of questions asked; None if unknown."""
-        return self.count(self.task_run.scoring.last) if self.task_run.scoring else None
+        return self.count(self.task_run.scoring.count) if self.task_run.scoring else None
 
     @property
     def truncated_of(self) -> int | None:
@@ -323,7 +323,10 @@ class ScoredTask(ABC):
         return {task: data for task, data in logged.items() if isinstance(data, str)}
 
     def number(self, metric: str) -> int | float | None:
-        """Return the harness's own value of a metric; None if it is NaN or missing."""
+        """Return the harness's own value of a metric or an entry of its details.
+
+        None if it is NaN or missing.
+        """
         return self.task_run.number(metric)
 
     def count(self, metric: str) -> int | None:

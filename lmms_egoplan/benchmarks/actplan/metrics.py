@@ -17,12 +17,23 @@ from typing import Any
 from lmms_egoplan.benchmarks.actplan.classifier import BLEURT_VARIABLE
 from lmms_egoplan.benchmarks.actplan.instances import official_instances
 from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
-from lmms_egoplan.benchmarks.aggregations import Value, Values, names
-from lmms_egoplan.coverage import coverage_fields
+from lmms_egoplan.benchmarks.aggregations import (
+    Aggregations,
+    Value,
+    Values,
+    aggregate_details,
+    count,
+    names,
+    score_value,
+    the_same,
+)
+from lmms_egoplan.coverage import coverage_values, split_details
 
 # Upper ends of the bins of gold plan 1's length, in steps. The bins of Fig. 5 are not legible.
 LENGTH_BINS = (10, 20, 30, 40, 50)
 BREAKDOWNS = ("setting", "length", "activity_type")
+BROKEN_DOWN = ("lcs_norm", "lcs_norm_parsed", "bleurt_correct")
+"""The measures with a mean for each group."""
 
 
 def length_bin(steps: int | None) -> str:
@@ -52,14 +63,15 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     Returns:
         Values by metric:
 
-        - each of `PlanScore.measures`, with ``score`` only if it is defined
-        - ``lcs_norm`` also has all fields of `PlanScore`, its `PlanScore.diagnostics`, ``setting``,
-          ``activity``, ``activity_type`` and both gold plans
-        - ``by_setting``, ``by_length``, ``by_activity_type``: the normalised LCS with its group;
-          ``parsed_by_...`` for the parsed reading; ``plans_by_...`` as ``by_...``
-        - only with a classifier: ``bleurt_correct``, ``bleurt_truncated`` and ``bleurt_by_...``
-        - ``empty``, ``unparsed``, ``truncated``, ``truncated_of``, ``num_gold_1``, ``num_gold_2``,
-          ``encoder``, ``bleurt_model``, ``num_plans`` and the values of `coverage_fields`
+        - each of `PlanScore.measures`, with a score only if it is defined
+        - ``bleurt_correct`` and ``bleurt_truncated``, only with a classifier
+        - ``empty``, ``unparsed``, ``truncated``: 1 or 0; without a score if unknown
+        - the values of `coverage_values`
+        - ``details``: ``plan``, all fields of `PlanScore`, its `PlanScore.diagnostics`,
+          ``setting``, ``activity``, ``activity_type`` and both gold plans; ``breakdown``, the
+          plan's group by `BREAKDOWNS` and its measures; ``truncated_of``, ``num_gold_1``,
+          ``num_gold_2``, ``encoder``, ``bleurt_model``, ``num_plans``, and those of
+          `split_details`
 
     Raises:
         ValueError: There is not exactly one response, or it is not a scored plan, or it belongs to
@@ -93,106 +105,102 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     ... }
     >>> values = score_plan(doc, [score.to_text()])
     >>> values["lcs"]["score"], round(values["lcs_norm"]["score"], 3), values["lcs_gold_2"]
-    (2, 0.667, {'activity': 'clean_table'})
+    (2.0, 0.667, {'cluster': 'clean_table'})
     """
     (text,) = responses
     score = PlanScore.from_text(text)
     if score.id != doc["id"]:
         raise ValueError(f"instance {doc['id']} got the scored plan of {score.id}")
-    labels = {name: doc[name] for name in ("setting", "activity", "activity_type")}
-    groups = labels | {"length": length_bin(score.reference_lengths[0])}
-    cluster = {"activity": doc["activity"]}
-    values: dict[str, dict[str, Any]] = {}
-    for name, value in score.measures().items():
-        values[name] = dict(cluster)
-        if value is not None:
-            values[name]["score"] = value
+    cluster = doc["activity"]
+    measures = score.measures()
+    flags: dict[str, bool | None] = {}
     if score.bleurt is not None:
-        values["bleurt_correct"] = cluster | {
-            "score": float(score.bleurt),
-            "truncated": score.bleurt_truncated,
-        }
-        values["bleurt_truncated"] = {"truncated": score.bleurt_truncated}
-    values |= _values_by_group(values, groups)
+        measures["bleurt_correct"] = float(score.bleurt)
+        flags["bleurt_truncated"] = score.bleurt_truncated
+    flags["empty"] = not score.official
+    flags["unparsed"] = not score.parsed
+    flags["truncated"] = score.truncated
+    values: Values = {}
+    for name, value in (measures | flags).items():
+        values[name] = score_value(value, cluster)
+    values |= coverage_values(doc, official_instances(doc), measures["lcs_norm"] is not None)
+    values["details"] = _details(doc, score, measures)
+    return values
+
+
+def _details(
+    doc: Mapping[str, Any], score: PlanScore, measures: Mapping[str, float | None]
+) -> dict[str, Any]:
+    labels = {name: doc[name] for name in ("setting", "activity", "activity_type")}
     golds = {"gold_plan_1": doc["gold_plan_1"], "gold_plan_2": doc["gold_plan_2"]}
-    values["lcs_norm"] = values["lcs_norm"] | asdict(score) | score.diagnostics() | labels | golds
-    return values | {
-        "empty": {"is": not score.official},
-        "unparsed": {"is": not score.parsed},
-        "truncated": {"truncated": score.truncated},
-        "truncated_of": {"truncated": score.truncated},
-        "num_gold_1": {"is": score.reference_lengths[0] is not None},
-        "num_gold_2": {"is": score.reference_lengths[1] is not None},
-        "encoder": {"name": score.encoder},
-        "bleurt_model": {"name": score.classifier},
-        "num_plans": {"id": score.id},
-        **coverage_fields(doc, official_instances(doc), "score" in values["lcs_norm"]),
+    groups = {
+        "setting": doc["setting"],
+        "length": length_bin(score.reference_lengths[0]),
+        "activity_type": doc["activity_type"],
+    }
+    measures_by_group = {name: measures[name] for name in BROKEN_DOWN if name in measures}
+    return {
+        "plan": asdict(score) | score.diagnostics() | labels | golds,
+        "breakdown": {"groups": groups, "measures": measures_by_group},
+        "truncated_of": int(score.truncated is not None),
+        "num_gold_1": int(score.reference_lengths[0] is not None),
+        "num_gold_2": int(score.reference_lengths[1] is not None),
+        "encoder": score.encoder,
+        "bleurt_model": score.classifier,
+        "num_plans": 1,
+        **split_details(doc),
     }
 
 
-# Measures with breakdowns, by the prefix of the breakdowns' names.
-_MEASURES_BY_PREFIX = {
-    "by": "lcs_norm",
-    "plans_by": "lcs_norm",
-    "parsed_by": "lcs_norm_parsed",
-    "bleurt_by": "bleurt_correct",
-}
+def details(values: Sequence[Value]) -> dict[str, Any]:
+    """Aggregate the ``details`` of `score_plan`.
+
+    >>> details([{"num_plans": 1, "num_gold_2": 0}, {"num_plans": 1, "num_gold_2": 1}])
+    {'num_gold_2': 1, 'num_plans': 2}
+    """
+    return aggregate_details(values, _AGGREGATIONS)
 
 
-def _values_by_group(
-    values: Mapping[str, Mapping[str, Any]], groups: Mapping[str, str]
-) -> dict[str, dict[str, Any]]:
-    """Return a plan's values for the breakdowns of measures: its group, and the measure."""
-    grouped: dict[str, dict[str, Any]] = {}
-    for prefix, measure in _MEASURES_BY_PREFIX.items():
-        if measure not in values:
-            continue
-        for name in BREAKDOWNS:
-            value: dict[str, Any] = {"group": groups[name]}
-            if "score" in values[measure]:
-                value["mean_of"] = values[measure]["score"]
-            grouped[f"{prefix}_{name}"] = value
-    return grouped
-
-
-def mean_by_group(values: Sequence[Value]) -> dict[str, float]:
-    """Return the mean of every group, to four decimals.
-
-    The mean is NaN if the measure is undefined for all plans of a group.
+def broken_down(entries: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, dict[str, float]]]:
+    """Return the plans and the means of each group of each breakdown.
 
     Args:
-        values: Records with ``group`` and, if the measure is defined, ``mean_of``.
+        entries: Records with ``groups``, by breakdown, and ``measures``; None for a measure that is
+            undefined for the plan.
 
-    >>> values = [
-    ...     {"group": "11-20", "mean_of": 0.25},
-    ...     {"group": "1-10", "mean_of": 0.5},
-    ...     {"group": "11-20"},
+    Returns:
+        For each breakdown and group, ``plans``, the number of plans with a normalised LCS, and the
+        mean of each measure, to four decimals; NaN if it is undefined for all plans of the group.
+
+    >>> groups = {"setting": "normal", "length": "11-20", "activity_type": "cleaning"}
+    >>> entries = [
+    ...     {"groups": groups, "measures": {"lcs_norm": 0.25}},
+    ...     {"groups": groups | {"length": "1-10"}, "measures": {"lcs_norm": 0.5}},
+    ...     {"groups": groups, "measures": {"lcs_norm": None}},
     ... ]
-    >>> mean_by_group(values)
-    {'1-10': 0.5, '11-20': 0.25}
+    >>> broken_down(entries)["length"]
+    {'1-10': {'plans': 1, 'lcs_norm': 0.5}, '11-20': {'plans': 1, 'lcs_norm': 0.25}}
     """
-    means: dict[str, float] = {}
-    for group, members in by_group(values).items():
-        numbers = [member["mean_of"] for member in members if "mean_of" in member]
-        means[group] = round(fmean(numbers), 4) if numbers else math.nan
+    breakdowns: dict[str, dict[str, dict[str, float]]] = {}
+    for breakdown in BREAKDOWNS:
+        records = [{"group": entry["groups"][breakdown], **entry["measures"]} for entry in entries]
+        breakdowns[breakdown] = {
+            group: _means(members) for group, members in by_group(records).items()
+        }
+    return breakdowns
+
+
+def _means(members: Sequence[Value]) -> dict[str, float]:
+    """Return the entry of one group, see `broken_down`."""
+    means: dict[str, float] = {
+        "plans": sum(member.get("lcs_norm") is not None for member in members)
+    }
+    for measure in BROKEN_DOWN:
+        if not any(measure in member for member in members):
+            continue
+        numbers = [member[measure] for member in members if member.get(measure) is not None]
+        means[measure] = round(fmean(numbers), 4) if numbers else math.nan
     return means
-
-
-def plans_by_group(values: Sequence[Value]) -> dict[str, int]:
-    """Count the plans with a defined measure in every group.
-
-    >>> values = [
-    ...     {"group": "11-20", "mean_of": 0.25},
-    ...     {"group": "1-10", "mean_of": 0.5},
-    ...     {"group": "11-20"},
-    ... ]
-    >>> plans_by_group(values)
-    {'1-10': 1, '11-20': 1}
-    """
-    counts: dict[str, int] = {}
-    for group, members in by_group(values).items():
-        counts[group] = sum("mean_of" in member for member in members)
-    return counts
 
 
 def by_group(values: Sequence[Value], field: str = "group") -> dict[str, list[Value]]:
@@ -207,13 +215,26 @@ def by_group(values: Sequence[Value], field: str = "group") -> dict[str, list[Va
     return {group: groups[group] for group in sorted(groups, key=_by_length)}
 
 
-def classifier_names(values: Sequence[Value]) -> str:
+def classifier_names(entries: Sequence[str | None]) -> str:
     """Name the classifiers; without one, say why ``bleurt_correct`` is missing.
 
-    >>> classifier_names([{"name": None}])
+    >>> classifier_names([None])
     'none: LMMS_EGOPLAN_BLEURT is not set'
     """
-    return names(values, f"none: {BLEURT_VARIABLE} is not set")
+    return names(entries, f"none: {BLEURT_VARIABLE} is not set")
+
+
+_AGGREGATIONS: Aggregations = {
+    "breakdown": broken_down,
+    "truncated_of": count,
+    "num_gold_1": count,
+    "num_gold_2": count,
+    "encoder": names,
+    "bleurt_model": classifier_names,
+    "num_plans": count,
+    "split_size": the_same,
+    "without_partner": the_same,
+}
 
 
 def _by_length(group: str) -> tuple[int, str]:

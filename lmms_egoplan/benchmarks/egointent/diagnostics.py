@@ -264,14 +264,11 @@ def score_diagnostics(doc: Mapping[str, Any], responses: Sequence[str]) -> Value
     Returns:
         Values by name:
 
-        - Each of `SCORES`, with ``score`` (0..100) only if the judge rated it or a field is
-          missing.
-        - ``diagnostics``: all fields of `Diagnosis`, ``missing`` (scores), ``video_id``,
-          ``environment``, and ``scenario`` (for a Goal-Step step ``category``). If all four scores
-          exist, also their mean as ``score``.
-        - ``judge_coverage``, ``parsed``, ``truncated``, ``truncated_of``, ``suspect``,
-          ``judge_model``, ``media``, ``num_steps`` and the values of `judge_tokens` and
-          `coverage_fields`.
+        - Each of `SCORES`, with a score (0..100) only if the judge rated it or a field is missing.
+        - ``diagnostics``: with the mean of the four as score if all exist; also ``scores`` and
+          ``missing``.
+        - ``judge_coverage``, ``parsed``, ``truncated``, ``suspect``, ``details`` and the values of
+          `coverage_values`, as in `score_step`.
 
     Raises:
         ValueError: There is not exactly one response, it is not a diagnosis, or it belongs to
@@ -296,19 +293,26 @@ def score_diagnostics(doc: Mapping[str, Any], responses: Sequence[str]) -> Value
     ... }
     >>> values = score_diagnostics(doc, [diagnosis.to_text()])
     >>> values["gf"], values["npf"]
-    ({'missing': True, 'video_id': 'P01', 'score': 0.0}, {'missing': False, 'video_id': 'P01'})
+    ({'cluster': 'P01', 'score': 0.0, 'missing': True}, {'cluster': 'P01', 'missing': False})
     >>> values["judge_coverage"]
     {'found': 1, 'judged': 0}
     """
     (text,) = responses
-    return values_of(Diagnosis.from_text(text), doc, "diagnostics")
+    diagnosis = Diagnosis.from_text(text)
+    values = values_of(diagnosis, doc, "diagnostics")
+    values["diagnostics"] = {
+        **values["diagnostics"],
+        "scores": diagnosis.scores,
+        "missing": diagnosis.missing,
+    }
+    return values
 
 
 def mean_diagnostics(values: Sequence[Mapping[str, Any]]) -> float:
     """Return the mean of a run's four scores, 0..100; NaN if one of them has no value.
 
     >>> scores = {"gf": 80.0, "hic": 60.0, "tpc": 40.0, "npf": 20.0}
-    >>> mean_diagnostics([{"scores": scores, "missing": [], "video_id": "P01"}])
+    >>> mean_diagnostics([{"scores": scores, "missing": []}])
     50.0
     """
     return mean_of_ratings(values, "scores", SCORES)

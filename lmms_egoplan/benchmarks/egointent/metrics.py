@@ -1,7 +1,5 @@
 """Compute EgoIntent's metrics (sec. 4.1, Table 3): values per step, and means over a run.
 
-A step's values are records, as a harness collects and logs them.
-
 - A field that is missing in the reply scores 0. The paper does not mention this case; the
   leaderboard of the public release (2026-08) says that missing predictions receive zero.
 - A field that no judge has rated is neither right nor wrong. It only lowers the coverage.
@@ -16,12 +14,23 @@ from dataclasses import asdict
 from statistics import fmean
 from typing import Any
 
-from lmms_egoplan.benchmarks.aggregations import Values, judge_tokens
+from lmms_egoplan.benchmarks.aggregations import (
+    Aggregations,
+    Value,
+    Values,
+    aggregate_details,
+    count,
+    judge_tokens,
+    names,
+    score_value,
+    tallied,
+    the_same,
+)
 from lmms_egoplan.benchmarks.egointent.judge import GradedStep, JudgedStep
 from lmms_egoplan.benchmarks.egointent.prompts import FIELDS, RELEASE_NAMES
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, GOALSTEP_STEPS
 from lmms_egoplan.benchmarks.splits import EGOINTENT
-from lmms_egoplan.coverage import coverage_fields
+from lmms_egoplan.coverage import coverage_values, split_details
 
 
 def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
@@ -34,14 +43,18 @@ def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     Returns:
         Values by name:
 
-        - Each of `FIELDS`, with ``score`` (0..100) only if it has a rating.
-        - ``overall``: all fields of `GradedStep`, ``missing`` (fields), ``video_id``,
-          ``environment``, and ``scenario`` (for a Goal-Step step ``category``). If all three fields
-          have a rating, also their mean as ``score``.
-        - ``indoor`` or ``outdoor``, if known; one of ``scenario`` and ``category``.
-        - ``parsed``, ``judge_coverage``, ``truncated``, ``truncated_of``, ``suspect``,
-          ``judge_model``, ``media``, ``unverified``, ``num_steps`` and the values of `judge_tokens`
-          and `coverage_fields`.
+        - Each of `FIELDS`, with a score (0..100) only if it has a rating, and ``missing``, whether
+          the reply lacks it.
+        - ``overall``: with the mean of the three ratings as score if all fields have one; also
+          ``ratings`` and ``missing``, the names of missing fields. ``indoor`` or ``outdoor``, if
+          known: the same.
+        - ``parsed``, ``judge_coverage``, ``suspect``: numbers of fields.
+        - ``truncated``, ``unverified``: 1 or 0; without a score if unknown.
+        - The values of `coverage_values`.
+        - ``details``: ``step``, all fields of `GradedStep`, the step's video, environment and
+          group, and ``missing``; the ratings by ``scenario`` or ``category``; ``judge_model``, the
+          entries of `judge_tokens`, ``truncated_of``, ``media``, ``num_steps``, and those of
+          `split_details`.
 
     Raises:
         ValueError: There is not exactly one response, it is not a graded step, or it belongs to
@@ -81,13 +94,15 @@ def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     (text,) = responses
     step = GradedStep.from_text(text)
     values = values_of(step, doc, "overall")
-    ratings = {"ratings": step.ratings, "missing": step.missing}
+    overall_value = {**values["overall"], "ratings": step.ratings, "missing": step.missing}
+    values["overall"] = overall_value
     environment = doc["environment"]
     if environment in ENVIRONMENTS:
-        values[environment] = ratings
+        values[environment] = overall_value
     group_name = _group_name(doc)
-    values[group_name] = {**ratings, group_name: doc[group_name]}
-    values["unverified"] = {"unverified": doc["unverified"]}
+    group = {"ratings": step.ratings, "missing": step.missing, group_name: doc[group_name]}
+    values["details"] = {**values["details"], group_name: group}
+    values["unverified"] = score_value(doc["unverified"], doc["video_id"])
     return values
 
 
@@ -129,10 +144,10 @@ def score_release_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Valu
     for name, value in score_step(doc, responses).items():
         release_name = RELEASE_NAMES.get(name, name)
         values[release_name] = value
-    step = values["overall"]
+    overall_value = values["overall"]
     values["overall_missing_zero"] = {
-        "ratings": step["ratings"],
-        "missing": step["missing"],
+        "ratings": overall_value["ratings"],
+        "missing": overall_value["missing"],
         "split_size": doc["split_size"],
     }
     return values
@@ -144,7 +159,7 @@ def values_of(step: JudgedStep, doc: Mapping[str, Any], mean: str) -> Values:
     Args:
         step: The judged record.
         doc: A row of the prepared dataset.
-        mean: Name of the value that contains the mean of the ratings and the whole record.
+        mean: Name of the value whose score is the mean of the ratings.
 
     Raises:
         ValueError: The record belongs to another step.
@@ -169,30 +184,32 @@ def values_of(step: JudgedStep, doc: Mapping[str, Any], mean: str) -> Values:
     ... }
     >>> values = values_of(step, doc, "overall")
     >>> values["local_intent"], values["global_intent"]
-    ({'missing': True, 'video_id': 'P01', 'score': 0.0}, {'missing': False, 'video_id': 'P01'})
+    ({'cluster': 'P01', 'score': 0.0, 'missing': True}, {'cluster': 'P01', 'missing': False})
     """
     if step.step_id != doc["step_id"]:
         raise ValueError(f"step {doc['step_id']}: the judged answer belongs to step {step.step_id}")
-    values = _values_by_field(step, doc)
-    values[mean] = _step_record(step, doc)
+    cluster = doc["video_id"]
+    ratings = _known_ratings(step)
+    is_rated = len(ratings) == len(step.rated)
+    values: Values = {}
+    for name in step.rated:
+        rating = score_value(ratings.get(name), cluster)
+        values[name] = {**rating, "missing": name in step.missing}
+    values[mean] = score_value(fmean(ratings.values()) if is_rated else None, cluster)
     values["parsed"] = {"found": len(step.fields)}
     values["judge_coverage"] = {
         "found": len(step.askable(step.fields)),
         "judged": len(step.judged),
     }
-    values["truncated"] = {"truncated": step.truncated}
-    values["truncated_of"] = {"truncated": step.truncated}
+    values["truncated"] = score_value(step.truncated, cluster)
     values["suspect"] = {"found": len(step.fields), "suspect": len(step.suspect)}
-    values["judge_model"] = {"judges": [step.judges[name] for name in step.judged]}
-    values |= judge_tokens(step.judge_prompt_tokens, step.judge_reply_tokens)
-    values["media"] = {"media": step.media}
-    values["num_steps"] = {"step_id": step.step_id}
-    values |= coverage_fields(
+    values |= coverage_values(
         doc,
         official=EGOINTENT.official["test"],
-        scored=len(_known_ratings(step)) / len(step.rated),
+        scored=len(ratings) / len(step.rated),
         origin=origin_of(doc),
     )
+    values["details"] = _details(step, doc)
     return values
 
 
@@ -201,28 +218,21 @@ def _known_ratings(step: JudgedStep) -> dict[str, float]:
     return {name: rating for name, rating in step.rated.items() if rating is not None}
 
 
-def _values_by_field(step: JudgedStep, doc: Mapping[str, Any]) -> Values:
-    """Return the value of each rating, which has a score only if there is a rating."""
-    ratings = _known_ratings(step)
-    values: Values = {}
-    for name in step.rated:
-        values[name] = {"missing": name in step.missing, "video_id": doc["video_id"]}
-        if name in ratings:
-            values[name]["score"] = ratings[name]
-    return values
-
-
-def _step_record(step: JudgedStep, doc: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all fields of a step, with the mean of its ratings if none is missing."""
+def _details(step: JudgedStep, doc: Mapping[str, Any]) -> dict[str, Any]:
     record = asdict(step)
     record["missing"] = step.missing
     record["video_id"] = doc["video_id"]
     record["environment"] = doc["environment"]
     record |= group_of(doc)
-    ratings = _known_ratings(step)
-    if len(ratings) == len(step.rated):
-        record["score"] = fmean(ratings.values())
-    return record
+    return {
+        "step": record,
+        "judge_model": [step.judges[name] for name in step.judged],
+        **judge_tokens(step.judge_prompt_tokens, step.judge_reply_tokens),
+        "truncated_of": int(step.truncated is not None),
+        "media": step.media,
+        "num_steps": 1,
+        **split_details(doc),
+    }
 
 
 def field_score(values: Sequence[Mapping[str, Any]]) -> float:
@@ -361,6 +371,30 @@ def origin_of(doc: Mapping[str, Any]) -> str | None:
     if doc.get("unverified"):
         return "unverified steps"
     return None
+
+
+def details(values: Sequence[Value]) -> dict[str, Any]:
+    """Aggregate the ``details`` of a step or of its diagnosis.
+
+    >>> details([{"num_steps": 1, "media": "video"}, {"num_steps": 1, "media": "video"}])
+    {'media': 'video', 'num_steps': 2}
+    """
+    return aggregate_details(values, _AGGREGATIONS)
+
+
+_AGGREGATIONS: Aggregations = {
+    "scenario": group_scores,
+    "category": group_scores,
+    "judge_model": names,
+    "judge_prompt_tokens": count,
+    "judge_reply_tokens": count,
+    "judge_tokens_of": count,
+    "truncated_of": count,
+    "media": tallied,
+    "num_steps": count,
+    "split_size": the_same,
+    "without_partner": the_same,
+}
 
 
 def parsed_share(values: Sequence[Mapping[str, Any]]) -> float:

@@ -5,14 +5,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from lmms_egoplan.benchmarks.aggregations import Values
+from lmms_egoplan.benchmarks.aggregations import Score, Values, score_value
 from lmms_egoplan.benchmarks.egoplan.metrics import (
     ScoredSplit,
-    count_values,
+    accuracy,
     prediction_value,
-    score_value,
+    question_details,
+    question_values,
 )
 from lmms_egoplan.benchmarks.egoplan.published_readers import READERS
 from lmms_egoplan.benchmarks.egoplan.reply import first_letter, parse_letter, parse_reasoned
@@ -119,12 +119,13 @@ def score_letter(doc: Doc, reply: str, split: ScoredSplit, reader: Reader) -> Va
         - ``unparsed``: 1 for `Reading.is_unparsed`, else 0
         - ``incomplete`` for replies with parts: 1 if one is missing, or they are in another order,
           as in a truncated reply; else 0
-        - ``truncated``, ``truncated_of``: whether the limit on new tokens ended the reply; None if
+        - ``truncated``: 1 if the limit on new tokens ended the reply, else 0; without a score if
           unknown
-        - ``predictions``: sample id and letter; for replies with parts, also the texts of
-          ``progress`` and ``observation``, None if missing
-        - the values of `count_values`
+        - the values of `question_values`
         - ``acc_clear`` if the reader has `Reading.clear`
+        - ``details``: ``predictions``, the sample id and the letter, and for replies with parts
+          also the texts of ``progress`` and ``observation``, None if missing; ``truncated_of``,
+          and the entries of `question_details`
 
     >>> from lmms_egoplan.benchmarks.egoplan.metrics import EGOPLAN_VAL
     >>> doc = {
@@ -134,35 +135,38 @@ def score_letter(doc: Doc, reply: str, split: ScoredSplit, reader: Reader) -> Va
     ...     "split_size": 3355,
     ... }
     >>> score_letter(doc, "The answer is (C).", EGOPLAN_VAL, read_clear)["acc"]
-    {'score': 0.0, 'video_id': 'P01_01'}
+    {'cluster': 'P01_01', 'score': 0.0}
     >>> reply = "Task progress: Nothing.\nCurrent observation: A sink."
     >>> values = score_letter(doc, reply, EGOPLAN_VAL, read_reasoned)
     >>> "acc" in values, values["unparsed"]["score"], values["incomplete"]["score"]
     (False, 1.0, 1.0)
-    >>> values["predictions"]
+    >>> values["details"]["predictions"]
     {'sample_id': 7, 'prediction': None, 'progress': 'Nothing.', 'observation': 'A sink.'}
     """
     reading = reader(reply, doc["choices"])
     values: Values = {}
     if reading.is_scored:
-        accuracy = _accuracy(doc, reading)
-        values["acc"] = accuracy
-        values[split.part_metric(doc)] = accuracy
-    values["unparsed"] = score_value(doc, reading.is_unparsed)
-    if reading.parts is not None:
-        values["incomplete"] = score_value(doc, not reading.is_complete)
-    truncated = is_truncated(reply)
-    values["truncated"] = {"truncated": truncated}
-    values["truncated_of"] = {"truncated": truncated}
-    values["predictions"] = prediction_value(doc, reading.letter) | _texts(reading)
-    values |= count_values(doc, split, scored=reading.is_scored)
+        is_right = _is_right(doc, reading)
+        values["acc"] = is_right
+        values[split.part_metric(doc)] = is_right
     if reading.clear is not None:
-        values["acc_clear"] = _accuracy(doc, reading.clear)
+        values["acc_clear"] = _is_right(doc, reading.clear)
+    values["unparsed"] = accuracy(doc, reading.is_unparsed)
+    if reading.parts is not None:
+        values["incomplete"] = accuracy(doc, not reading.is_complete)
+    truncated = is_truncated(reply)
+    values["truncated"] = score_value(truncated, doc["video_id"])
+    values |= question_values(doc, split, scored=reading.is_scored)
+    values["details"] = {
+        "predictions": prediction_value(doc, reading.letter) | _texts(reading),
+        "truncated_of": int(truncated is not None),
+        **question_details(doc),
+    }
     return values
 
 
-def _accuracy(doc: Doc, reading: Reading) -> dict[str, Any]:
-    return score_value(doc, reading.letter == doc["golden_choice_idx"])
+def _is_right(doc: Doc, reading: Reading) -> Score:
+    return accuracy(doc, reading.letter == doc["golden_choice_idx"])
 
 
 def _texts(reading: Reading) -> dict[str, str | None]:

@@ -2,17 +2,23 @@
 
 The main metric is ``acc``: the share of questions whose preferred choice is the right one. `rank`
 says which choice a model prefers, `letter` which one it wrote.
-
-A question's values are records, not numbers. An accuracy is ``{"score": 0.0 or 1.0, "video_id":
-...}``, from which a harness can cluster its standard errors by video. The record of a count
-contains the counted item, such as a sample id, so that the harness computes no standard error.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lmms_egoplan.benchmarks.aggregations import Value, Values
+from lmms_egoplan.benchmarks.aggregations import (
+    Aggregations,
+    Score,
+    Value,
+    Values,
+    aggregate_details,
+    count,
+    score_value,
+    tallied,
+    the_same,
+)
 from lmms_egoplan.benchmarks.egoplan.records import (
     DOMAINS,
     EGO4D,
@@ -21,8 +27,9 @@ from lmms_egoplan.benchmarks.egoplan.records import (
     RENDERED,
 )
 from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
-from lmms_egoplan.coverage import RENDERED_SCENES, coverage_fields
+from lmms_egoplan.coverage import RENDERED_SCENES, coverage_values, split_details
 from lmms_egoplan.media.sampling import Doc
+from lmms_egoplan.ranking.audits import RANKING, summarize
 
 # The most questions that a metric names.
 _NAMED = 20
@@ -72,13 +79,13 @@ EGOPLAN_BENCH2_TEST = ScoredSplit(
 )
 
 
-def score_value(doc: Doc, score: float) -> dict[str, Any]:
-    """Return the record of an accuracy.
+def accuracy(doc: Doc, score: float) -> Score:
+    """Return the value of a question in an accuracy. Its cluster is the video.
 
-    >>> score_value({"video_id": "P01_01"}, True)
-    {'score': 1.0, 'video_id': 'P01_01'}
+    >>> accuracy({"video_id": "P01_01"}, True)
+    {'cluster': 'P01_01', 'score': 1.0}
     """
-    return {"score": float(score), "video_id": doc["video_id"]}
+    return score_value(score, doc["video_id"])
 
 
 def prediction_value(doc: Doc, letter: str | None) -> dict[str, Any]:
@@ -90,47 +97,77 @@ def prediction_value(doc: Doc, letter: str | None) -> dict[str, Any]:
     return {"sample_id": doc["sample_id"], "prediction": letter}
 
 
-def count_values(doc: Doc, split: ScoredSplit, *, scored: bool) -> Values:
-    """Return the values of `coverage_fields`, and ``num_questions``.
+def question_values(doc: Doc, split: ScoredSplit, *, scored: bool) -> Values:
+    """Return the values of `coverage_values`.
+
+    >>> doc = {"video_id": "P01_01", "split_size": 923, "question_set": "official"}
+    >>> question_values(doc, EGOPLAN_VAL, scored=True)["coverage"]
+    {'scored': True, 'of': 3355}
+    """
+    origin = RENDERED_SCENES if doc["video_id"].startswith(RENDERED) else None
+    return coverage_values(doc, split.official, scored, origin)
+
+
+def question_details(doc: Doc) -> dict[str, Any]:
+    """Return ``num_questions`` and the entries of `split_details`.
 
     Also return ``media`` if the question is shown from a ready clip.
 
-    >>> doc = {"sample_id": 7, "video_id": "P01_01", "split_size": 923, "question_set": "official"}
-    >>> values = count_values(doc, EGOPLAN_VAL, scored=True)
-    >>> values["coverage"], values["num_questions"]
-    ({'scored': True, 'of': 3355}, {'sample_id': 7})
+    >>> question_details({"sample_id": 7, "split_size": 923})
+    {'num_questions': 1, 'split_size': 923}
     """
-    origin = RENDERED_SCENES if doc["video_id"].startswith(RENDERED) else None
-    counts = {
-        **coverage_fields(doc, split.official, scored, origin),
-        "num_questions": {"sample_id": doc["sample_id"]},
-    }
+    details: dict[str, Any] = {"num_questions": 1, **split_details(doc)}
     if doc.get("clip_frames") is not None:
-        counts["media"] = {"media": doc.get("media") or READY_CLIPS}
-    return counts
+        details["media"] = doc.get("media") or READY_CLIPS
+    return details
 
 
-def first_ids(values: Sequence[Value]) -> str:
-    """Return the sample ids in all records, sorted; the first 20 of them.
+def details(values: Sequence[Value]) -> dict[str, Any]:
+    """Aggregate the ``details`` of a question, whatever its scorer.
 
-    >>> first_ids([{"sample_id": 12}, {"sample_id": None}, {"sample_id": 7}])
+    >>> details([{"num_questions": 1, "ties": False}, {"num_questions": 1, "ties": True}])
+    {'ties': 1, 'num_questions': 2}
+    """
+    return aggregate_details(values, _AGGREGATIONS)
+
+
+def first_ids(sample_ids: Sequence[int | str | None]) -> str:
+    """Return the sample ids, sorted; the first 20 of them.
+
+    >>> first_ids([12, None, 7])
     '7, 12'
-    >>> first_ids([{"sample_id": None}])
+    >>> first_ids([None])
     'none'
     """
-    ids = sorted(value["sample_id"] for value in values if value["sample_id"] is not None)
-    if not ids:
+    present = sorted(sample_id for sample_id in sample_ids if sample_id is not None)
+    if not present:
         return "none"
-    texts = [str(sample_id) for sample_id in ids[:_NAMED]]
-    if len(ids) > _NAMED:
+    texts = [str(sample_id) for sample_id in present[:_NAMED]]
+    if len(present) > _NAMED:
         texts.append("...")
     return ", ".join(texts)
 
 
-def num_predictions(values: Sequence[Value]) -> int:
+def num_predictions(predictions: Sequence[Mapping[str, Any]]) -> int:
     """Count the questions with a predicted letter.
 
     >>> num_predictions([{"sample_id": 1, "prediction": "B"}, {"sample_id": 2, "prediction": None}])
     1
     """
-    return sum(value["prediction"] is not None for value in values)
+    return sum(prediction["prediction"] is not None for prediction in predictions)
+
+
+_AGGREGATIONS: Aggregations = {
+    "ties": count,
+    "predictions": num_predictions,
+    RANKING: summarize,
+    "authors_fail": count,
+    "authors_fail_ids": first_ids,
+    "past_observation": count,
+    "unknown_fields": tallied,
+    "truncated_of": count,
+    "media": tallied,
+    "num_questions": count,
+    "split_size": the_same,
+    "without_partner": the_same,
+}

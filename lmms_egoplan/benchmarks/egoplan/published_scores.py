@@ -27,10 +27,10 @@ def score_published_video(doc: Doc, responses: Sequence[Any]) -> Values:
     Returns:
         As for `score_ranking`, and:
 
-        - ``authors_fail``: whether the authors' code fails on the question. If so, the question has
-          no accuracy and no prediction, and lowers ``coverage``: the authors have no answer to
-          compare with. Its likelihoods are logged
-        - ``authors_fail_ids``: the sample id of such a question, else None
+        - in ``details``: ``authors_fail``, whether the authors' code fails on the question, and
+          ``authors_fail_ids``, the sample id of such a question, else None. Such a question has no
+          accuracy and no prediction, and lowers ``coverage``: the authors have no answer to compare
+          with. Its likelihoods are logged
 
     Raises:
         LmmsEgoplanError: The backend does not read `END_OF_ANSWER`, so it scored other tokens.
@@ -46,7 +46,7 @@ def score_published_video(doc: Doc, responses: Sequence[Any]) -> Values:
     ...     f'{{"loss": {loss}, "num_tokens": 4, "is_greedy": false, {use}}}' for loss in (2.5, 1.5)
     ... ]
     >>> score_published_video(doc, responses)["acc"]
-    {'score': 1.0, 'video_id': 'P01_01'}
+    {'cluster': 'P01_01', 'score': 1.0}
     """
     return _score_published(doc, responses, authors_fail=authors_fail_at_video(doc))
 
@@ -60,8 +60,8 @@ def score_published_clips(doc: Doc, responses: Sequence[Any]) -> Values:
     Returns:
         As for `score_published_video`, and:
 
-        - ``past_observation``: whether a frame after the observation is shown, or would be without
-          a ready clip
+        - in ``details``, ``past_observation``: whether a frame after the observation is shown, or
+          would be without a ready clip
         - ``acc_within``: ``acc``, absent if such a frame is shown
 
     Raises:
@@ -78,12 +78,12 @@ def score_published_clips(doc: Doc, responses: Sequence[Any]) -> Values:
     ...     f'{{"loss": {loss}, "num_tokens": 4, "is_greedy": false, {use}}}' for loss in (2.5, 1.5)
     ... ]
     >>> values = score_published_clips(doc, responses)
-    >>> values["past_observation"], "acc" in values, "acc_within" in values
-    ({'runs_past': True}, True, False)
+    >>> values["details"]["past_observation"], "acc" in values, "acc_within" in values
+    (True, True, False)
     >>> doc["past_actions"][0]["stop_frame"] = 16
     >>> values = score_published_clips(doc, responses)
-    >>> values["authors_fail"], "acc" in values, values["coverage"]
-    ({'fails': True}, False, {'scored': False, 'of': 3355})
+    >>> values["details"]["authors_fail"], "acc" in values, values["coverage"]
+    (True, False, {'scored': False, 'of': 3355})
     """
     clips = clips_as_published(doc)
     values = _score_published(doc, responses, authors_fail=clips.authors_fail)
@@ -91,7 +91,7 @@ def score_published_clips(doc: Doc, responses: Sequence[Any]) -> Values:
     runs_past = last_number > doc["current_observation_frame"]
     if "acc" in values and not runs_past:
         values["acc_within"] = values["acc"]
-    values["past_observation"] = {"runs_past": runs_past}
+    values["details"] = {**values["details"], "past_observation": runs_past}
     return values
 
 
@@ -109,8 +109,8 @@ def score_preset(benchmark: str, name: str, doc: Doc, replies: Sequence[Any]) ->
     Returns:
         - As for `score_published_video` if the pipeline ranks. Else as for `score_letter` with the
           pipeline's reader.
-        - ``unknown_fields``: `Preset.open_fields`, and whether images are shown instead of the
-          pipeline's video; ``none`` without any
+        - in ``details``, ``unknown_fields``: `Preset.open_fields`, and whether images are shown
+          instead of the pipeline's video; ``none`` without any
 
     Raises:
         LmmsEgoplanError, ValueError: As for `score_published_video`.
@@ -121,10 +121,13 @@ def score_preset(benchmark: str, name: str, doc: Doc, replies: Sequence[Any]) ->
     ...     "split_size": 1321,
     ... }
     >>> values = score_preset("egoplan_bench2", "flageval", doc, ["Let me see. B"])
-    >>> values["acc"]["score"], values["acc_clear"]["score"], values["predictions"]["prediction"]
-    (0.0, 0.0, 'L')
-    >>> score_preset("egoplan_bench2", "physbrain-evalkit", doc, ["B"])["unknown_fields"]
-    {'fields': 'media, prompt (stored questions and options not seen)'}
+    >>> values["acc"]["score"], values["acc_clear"]["score"]
+    (0.0, 0.0)
+    >>> values["details"]["predictions"]["prediction"]
+    'L'
+    >>> values = score_preset("egoplan_bench2", "physbrain-evalkit", doc, ["B"])
+    >>> values["details"]["unknown_fields"]
+    'media, prompt (stored questions and options not seen)'
     """
     preset = load_presets(benchmark)[name]
     if preset.parser == LIKELIHOOD:
@@ -132,7 +135,8 @@ def score_preset(benchmark: str, name: str, doc: Doc, replies: Sequence[Any]) ->
     else:
         split = EGOPLAN_VAL if benchmark == EGOPLAN.benchmark else EGOPLAN_BENCH2_TEST
         values = score_letter(doc, replies[0], split, pipeline_reader(preset.parser))
-    values["unknown_fields"] = {"fields": ", ".join(_unknown_fields(preset, doc)) or "none"}
+    unknown = ", ".join(_unknown_fields(preset, doc)) or "none"
+    values["details"] = {**values["details"], "unknown_fields": unknown}
     return values
 
 
@@ -152,12 +156,12 @@ def _score_published(doc: Doc, responses: Sequence[Any], *, authors_fail: bool) 
             "or vllm-vlm-ranker in lm-eval, or the task without _published"
         )
     values = score_ranking(doc, responses, EGOPLAN_VAL)
+    details = {**values["details"], "authors_fail": authors_fail, "authors_fail_ids": None}
     if authors_fail:
         for metric in ("acc", "acc_sum", "acc_bytes", EGOPLAN_VAL.part_metric(doc)):
             values.pop(metric, None)
-        values["predictions"] = values["predictions"] | {"prediction": None}
-        values["coverage"] = values["coverage"] | {"scored": False}
-    failed_id = doc["sample_id"] if authors_fail else None
-    values["authors_fail"] = {"fails": authors_fail}
-    values["authors_fail_ids"] = {"sample_id": failed_id}
+        values["coverage"] = {**values["coverage"], "scored": False}
+        details["predictions"] = {**details["predictions"], "prediction": None}
+        details["authors_fail_ids"] = doc["sample_id"]
+    values["details"] = details
     return values

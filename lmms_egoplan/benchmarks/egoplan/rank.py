@@ -8,13 +8,14 @@ from typing import Any
 from lmms_egoplan.benchmarks.aggregations import Values
 from lmms_egoplan.benchmarks.egoplan.metrics import (
     ScoredSplit,
-    count_values,
+    accuracy,
     prediction_value,
-    score_value,
+    question_details,
+    question_values,
 )
 from lmms_egoplan.benchmarks.egoplan.prompts import LETTERS
 from lmms_egoplan.media.sampling import Doc
-from lmms_egoplan.ranking.audits import audit_values
+from lmms_egoplan.ranking.audits import ranking_details
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, parse_loglikelihood
 
 
@@ -91,12 +92,10 @@ def score_ranking(doc: Doc, responses: Sequence[Any], split: ScoredSplit) -> Val
         - ``acc``, ``acc_sum``, ``acc_bytes``, and the accuracy of the question's part (same value
           as ``acc``), if the split has answers. An accuracy is absent if `Ranking` has None for it.
           Without `Ranking.by_mean`, the question also lowers ``coverage``
-        - ``ties``
-        - ``predictions``: sample id, predicted letter or None, and for each choice its ``loss``,
-          ``logprob``, ``num_tokens`` and ``is_greedy``
-        - ``ranking_audits`` and ``ranking_audit_difference`` if the backend reports its computation
-          paths
-        - the values of `count_values`
+        - the values of `question_values`
+        - ``details``: ``ties``; ``predictions``, the sample id, the predicted letter or None, and
+          for each choice its ``loss``, ``logprob``, ``num_tokens`` and ``is_greedy``; the entries
+          of `ranking_details` and `question_details`
 
     Raises:
         ValueError: A response cannot be read, or the numbers of responses and choices differ.
@@ -111,23 +110,27 @@ def score_ranking(doc: Doc, responses: Sequence[Any], split: ScoredSplit) -> Val
     >>> losses = [(2.5, False), (1.5, True), (3.0, False), (2.0, False)]  # in nats per token
     >>> values = score_ranking(doc, losses, EGOPLAN_VAL)
     >>> values["acc"]
-    {'score': 1.0, 'video_id': 'P01_01'}
-    >>> values["predictions"]["prediction"]
+    {'cluster': 'P01_01', 'score': 1.0}
+    >>> values["details"]["predictions"]["prediction"]
     'B'
     >>> sorted(score_ranking(doc, losses, EGOPLAN_TEST))
-    ['coverage', 'num_questions', 'predictions', 'question_set', 'split_size', 'ties']
+    ['coverage', 'details', 'question_set']
     """
     scores = [parse_loglikelihood(response) for response in responses]
     ranking = rank(scores, doc["choices"])
     letter = None if ranking.by_mean is None else LETTERS[ranking.by_mean]
     choices = [_choice(score) for score in scores]
+    details = {
+        "ties": ranking.tied,
+        "predictions": prediction_value(doc, letter) | {"choices": choices},
+        **ranking_details(scores),
+        **question_details(doc),
+    }
     accuracies = _accuracies(doc, ranking, split) if split.has_answers else {}
     return {
         **accuracies,
-        "ties": {"tied": ranking.tied},
-        "predictions": prediction_value(doc, letter) | {"choices": choices},
-        **audit_values(scores),
-        **count_values(doc, split, scored=letter is not None),
+        **question_values(doc, split, scored=letter is not None),
+        "details": details,
     }
 
 
@@ -140,10 +143,10 @@ def _accuracies(doc: Doc, ranking: Ranking, split: ScoredSplit) -> Values:
         split.part_metric(doc): ranking.by_mean,
     }
     gold = LETTERS.index(doc["golden_choice_idx"])
-    accuracies = {}
+    accuracies: Values = {}
     for metric, choice in preferred.items():
         if choice is not None:
-            accuracies[metric] = score_value(doc, choice == gold)
+            accuracies[metric] = accuracy(doc, choice == gold)
     return accuracies
 
 

@@ -14,7 +14,7 @@ from lmms_egoplan.benchmarks.egoplan.records import Split
 from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
-from lmms_egoplan.jsonl import parse_record, read_lines
+from lmms_egoplan.jsonl import member, parse_record, read_lines
 from lmms_egoplan.storage import load_summary
 from lmms_egoplan.text import join_list
 from lmms_egoplan.validation import Checked, Expected, read_as
@@ -45,8 +45,8 @@ def read_predictions(path: str | Path) -> list[Prediction]:
 
     Args:
         path: JSON lines. Each is the harness's log of a question, with the prediction under
-            ``predictions``, or the prediction itself: ``{"sample_id": 115, "prediction": "A",
-            ...}``.
+            ``predictions`` or in its ``details``, or the prediction itself: ``{"sample_id": 115,
+            "prediction": "A", ...}``.
 
     Raises:
         LmmsEgoplanError: The file cannot be read or is malformed. The message names the line and
@@ -139,8 +139,9 @@ def build_submission(
 
 def _prediction(where: str, line: str) -> Prediction:
     sample = parse_record(where, line, _HOW)
-    if isinstance(sample, dict):
-        sample = sample.get("predictions", sample)
+    logged_prediction = member(sample, "details", "predictions") or member(sample, "predictions")
+    if logged_prediction is not None:
+        sample = logged_prediction
     if not isinstance(sample, dict) or not {"sample_id", "prediction"} <= sample.keys():
         raise LmmsEgoplanError(
             f"{where}: not an EgoPlan prediction: fields predictions, or sample_id and "

@@ -5,6 +5,7 @@ from typing import Any
 
 import typer
 
+from lmms_egoplan.benchmarks.aggregations import DETAILS
 from lmms_egoplan.benchmarks.base import BENCHMARKS, load_scorers
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.requirements import require
@@ -77,7 +78,7 @@ def lm_eval(context: typer.Context) -> None:
         if kwargs.get("apply_chat_template") and kwargs.get("model") in RANKERS:
             _check_chat(kwargs["model"], **kwargs["model_args"])
         results = evaluate(*args, **kwargs)
-        failures.extend(failed_audits((results or {}).get("results", {})))
+        failures.extend(failed_audits((results or {}).get(DETAILS, {})))
         return results
 
     harness.simple_evaluate = noting_failures

@@ -23,6 +23,7 @@ from typing import Any
 from loguru import logger
 from tenacity import retry_if_exception
 
+from lmms_egoplan.benchmarks.aggregations import DETAILS
 from lmms_egoplan.benchmarks.base import BENCHMARKS, load_scorers
 from lmms_egoplan.benchmarks.presets import reject_former_variable
 from lmms_egoplan.benchmarks.subset import COLUMN, SUBSET, mark
@@ -149,7 +150,7 @@ def _evaluate(
         except Exception as error:
             errors.append(str(error))
             raise
-        audits.extend(failed_audits((results or {}).get("results", {})))
+        audits.extend(failed_audits((results or {}).get(DETAILS, {})))
         return results, samples
 
     command.cli_evaluate_single = noting_failures

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePath
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeGuard
 
 from lmms_egoplan.benchmarks.actplan.instances import ACTIVITY_TYPES, INSTANCES, SETTINGS
-from lmms_egoplan.benchmarks.actplan.metrics import LENGTH_BINS, length_bin
+from lmms_egoplan.benchmarks.actplan.metrics import BROKEN_DOWN, LENGTH_BINS, length_bin
 from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
+from lmms_egoplan.benchmarks.aggregations import DETAILS
+from lmms_egoplan.jsonl import member
 from lmms_egoplan.report.answers import logged
 from lmms_egoplan.report.scores import Answer, Key, ScoredTask, in_percent, mean_of
 from lmms_egoplan.report.tables import Value
@@ -66,8 +68,6 @@ _COUNTS = {
     "unparsed": "num_plans",
     "truncated": "truncated_of",
 }
-# For each measure, the prefix of the harness's breakdowns by group.
-_GROUPED = {"lcs_norm": "by", "lcs_norm_parsed": "parsed_by", "bleurt_correct": "bleurt_by"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class Planned(ScoredTask):
         self, answers: Sequence[Answer], by: str
     ) -> dict[str, dict[str, Mean]]:
         """Return means over the answers of each group."""
-        measures = BY_SETTING if by == "setting" else ("lcs", *_GROUPED)
+        measures = BY_SETTING if by == "setting" else ("lcs", *BROKEN_DOWN)
         groups: dict[str, dict[str, Mean]] = {}
         for group in GROUPS[by]:
             members = [answer for answer in answers if answer.groups[by] == group]
@@ -169,22 +169,18 @@ class Planned(ScoredTask):
 
     def _groups_without_answers(self, by: str) -> dict[str, dict[str, Mean]]:
         """Return means from the harness's breakdowns, which have four decimals."""
-        counts = self._breakdown("plans_by", by)
+        breakdown = member(self.task_run.metrics, "breakdown", by) or {}
         groups: dict[str, dict[str, Mean]] = {}
         for group in GROUPS[by]:
-            if group not in self._breakdown("by", by):
+            if group not in breakdown:
                 continue
             groups[group] = {}
-            for measure, prefix in _GROUPED.items():
-                value = _finite(self._breakdown(prefix, by).get(group))
+            for measure in BROKEN_DOWN:
+                value = _finite(breakdown[group].get(measure))
                 # The harness does not count the plans that the classifier judged.
-                plans = None if measure == "bleurt_correct" else counts.get(group)
+                plans = None if measure == "bleurt_correct" else breakdown[group]["plans"]
                 groups[group][measure] = Mean(value, questions=plans)
         return groups
-
-    def _breakdown(self, prefix: str, by: str) -> Mapping[str, Any]:
-        """Return a breakdown of the harness: its values by group."""
-        return self.task_run.metrics.get(f"{prefix}_{by}") or {}
 
     def group_mean(self, by: str, group: str, measure: str) -> Mean:
         """Return the mean of a measure in a group."""
@@ -227,7 +223,7 @@ def answer_of(sample: Mapping[str, Any]) -> Answer:
         ValueError: The sample has no setting, activity and type of the benchmark, or malformed gold
             plans.
     """
-    record = sample.get("lcs_norm", {})
+    record: Mapping[str, Any] = member(sample, DETAILS, "plan") or {}
     doc = sample.get("doc")
     score = logged(PlanScore, record)
     setting = record.get("setting")
@@ -269,7 +265,7 @@ def answer_of(sample: Mapping[str, Any]) -> Answer:
     )
 
 
-def _are_steps(gold: Any) -> bool:
+def _are_steps(gold: Any) -> TypeGuard[list[str]]:
     """Return True for a list of texts."""
     return isinstance(gold, list) and all(isinstance(step, str) for step in gold)
 

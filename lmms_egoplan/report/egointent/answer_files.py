@@ -9,14 +9,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
+from lmms_egoplan.benchmarks.aggregations import DETAILS
 from lmms_egoplan.benchmarks.egointent.judge import GradedStep, Prediction, grade
 from lmms_egoplan.benchmarks.egointent.judge_protocol import PAPER, RELEASE
 from lmms_egoplan.benchmarks.egointent.metrics import score_release_step, score_step
 from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import parse_record
+from lmms_egoplan.jsonl import member, parse_record
 from lmms_egoplan.judging.settings import JudgeSettings
-from lmms_egoplan.report.samples import Origin, stored_lines, write_lines
+from lmms_egoplan.report.samples import Origin, is_sample, stored_lines, write_lines
 from lmms_egoplan.validation import AnyText, Checked, read_as
 
 # Names of task variants that users define start with this, for example egointent_16.
@@ -148,8 +149,9 @@ def _stored(where: str, line: str, run: Origin | None) -> StoredStep:
             f"{where}: answers of egointent_diagnostics cannot be judged here, because the judge "
             "needs the frames. Set a judge and repeat the run with --use_cache"
         )
-    if isinstance(record.get("overall"), dict):
-        record = record["overall"] | {"kind": TASK if "overall_missing_zero" in record else V1}
+    if is_sample(where, record, main_metric="overall"):
+        step = member(record, DETAILS, "step") or {}
+        record = step | {"kind": TASK if "overall_missing_zero" in record else V1}
     reply = record.get("reply", record.get("answer"))
     known_fields = {"where": where, "reply": reply, "run": run or record.get("run")}
     return read_as(StoredStep, where, {"kind": TASK} | record | known_fields)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from lmms_egoplan.benchmarks.aggregations import DETAILS
 from lmms_egoplan.benchmarks.egointent.judge import GradedStep
 from lmms_egoplan.benchmarks.egointent.prepare import PAPER
 from lmms_egoplan.benchmarks.egointent.prompts import FIELDS, RELEASE_NAMES
@@ -238,10 +239,10 @@ def _text_or_none(value: Any) -> str | None:
 
 
 def _answer(sample: Mapping[str, Any]) -> Answer:
-    values = sample.get("overall", {})
+    values = member(sample, DETAILS, "step") or {}
     doc = sample.get("doc")
     graded = logged(GradedStep, values)
-    unverified = sample.get("unverified") == {"unverified": True}
+    unverified = member(sample, "unverified", "score") == 1
     is_goalstep = values.get("scenario") is None and values.get("category") is not None
     names = ("video_id", "category" if is_goalstep else "scenario", "environment")
     groups = [values.get(name) for name in names]

@@ -10,12 +10,13 @@ from string import ascii_uppercase
 from typing import Any, ClassVar
 
 from lmms_egoplan.benchmarks import splits
+from lmms_egoplan.benchmarks.aggregations import DETAILS
 from lmms_egoplan.benchmarks.egoplan.frame_settings import shown_frames
 from lmms_egoplan.benchmarks.egoplan.metrics import DOMAIN_METRIC, SOURCE_METRIC
 from lmms_egoplan.benchmarks.egoplan.prompts import LETTERS
 from lmms_egoplan.benchmarks.egoplan.records import READY_CLIPS
 from lmms_egoplan.media.sampling import Doc
-from lmms_egoplan.ranking.audits import METRICS, ranking_flaw
+from lmms_egoplan.ranking.audits import RANKING, ranking_flaw
 from lmms_egoplan.report.answers import read_tasks
 from lmms_egoplan.report.run import Run, TaskRun
 from lmms_egoplan.report.scores import Answer, Key, ScoredTask, in_percent, mean_of
@@ -261,7 +262,12 @@ class Series(ScoredTask):
 
         Otherwise, it is None.
         """
-        return ranking_flaw({f"{name},none": self.number(name) for name in METRICS})
+        return ranking_flaw(self.ranking)
+
+    @property
+    def ranking(self) -> Mapping[str, Any]:
+        """The summary of the ranking paths, see `summarize`; empty if choices were not ranked."""
+        return self.task_run.metrics.get(RANKING) or {}
 
     @property
     def objections(self) -> tuple[str, ...]:
@@ -388,8 +394,9 @@ def read_choice(sample: Mapping[str, Any], of: Questions) -> Answer:
     Raises:
         ValueError: The line does not have the form that the tasks log.
     """
-    predicted = sample["predictions"]
-    split_size = int(sample["split_size"]["split_size"])
+    details = sample[DETAILS]
+    predicted = details["predictions"]
+    split_size = int(details["split_size"])
     sample_id = of.id_of(predicted["sample_id"])
     gold = str(sample["target"])
     letter = predicted["prediction"]
@@ -419,7 +426,7 @@ def read_choice(sample: Mapping[str, Any], of: Questions) -> Answer:
         f"question {sample_id}",
         choice,
         {metric: _score(sample.get(metric)) for metric in ("acc", "acc_sum")},
-        scored and str(scored["video_id"]),
+        scored and str(scored["cluster"]),
         doc=doc,
     )
 

@@ -155,11 +155,11 @@ class ChoiceReport(BenchmarkReport[Series]):
         if not is_ranked:
             cells["unparsed"] = share(task.number("unparsed"))
             cells["truncated"] = task.truncated_text
-        ties = task.number("near_ties")
+        ties = task.ranking.get("near_ties")
         return cells | {
             "not compared": task.ranking_flaw or "",
             "near ties": show(ties, None) if ties else "",
-            "ranking": task.text("ranking_note") or "",
+            "ranking": task.ranking.get("note", ""),
             "questions": f"{number(task.questions)} of {number(task.whole)}",
         }
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator
 
+from lmms_egoplan.jsonl import member
 from lmms_egoplan.report.egoplan.answers import Questions, Series
 from lmms_egoplan.report.scores import Key
 from lmms_egoplan.report.tables import share
@@ -19,21 +20,32 @@ def flaws(task: Series, questions: Questions) -> Iterator[str]:
         yield "without samples, there are no intervals, groups, comparisons or gallery."
     if task.ranking_flaw:
         yield f"{task.ranking_flaw}; the run is neither ranked nor compared."
-    ranking_note = task.text("ranking_note")
-    if ranking_note:
-        yield f"{ranking_note}."
+    if task.ranking.get("note"):
+        yield f"{task.ranking['note']}."
     if task.is_reasoned:
         yield (
             "the prompt is not the paper's protocol: App. B.2 describes one case and prints "
             f"no prompt. {share(task.number('incomplete'))} of the replies lack the summary, "
             "the description or the plan, or have them in another order."
         )
+    unknown = _unknown_fields(task)
+    if unknown:
+        yield (
+            f"not known or not followed in this preset: {', '.join(unknown)}. For a field that the "
+            "source does not state, this project's or the model's own choice is used."
+        )
+
+
+def _unknown_fields(task: Series) -> list[str]:
+    """Return the fields of the task's preset that are not known or not followed."""
+    fields = []
     unknown = task.text("unknown_fields") or "none"
     if unknown != "none":
-        yield (
-            f"not known or not followed in this preset: {unknown}. For a field that the source "
-            "does not state, this project's or the model's own choice is used."
-        )
+        fields.append(unknown)
+    pixels = member(task.task_run.config, "metadata", "pixels")
+    if pixels:
+        fields.append(f"pixels ({pixels})")
+    return fields
 
 
 def _flaws_of_questions(task: Series, questions: Questions) -> Iterator[str]:

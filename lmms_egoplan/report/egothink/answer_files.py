@@ -12,15 +12,16 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
+from lmms_egoplan.benchmarks.aggregations import DETAILS
 from lmms_egoplan.benchmarks.egothink.answers import Answer, JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimension_of
 from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
 from lmms_egoplan.benchmarks.egothink.presets import preset_of_prompts
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import parse_record, read_csv
+from lmms_egoplan.jsonl import member, parse_record, read_csv
 from lmms_egoplan.judging.judgement import version_under
-from lmms_egoplan.report.samples import Origin, stored_lines, write_lines
+from lmms_egoplan.report.samples import Origin, is_sample, stored_lines, write_lines
 from lmms_egoplan.text import cell_text, clean_text
 from lmms_egoplan.validation import AnyText, Checked, Expected, Text, read_as
 
@@ -64,9 +65,9 @@ def read_stored(paths: Iterable[Path]) -> list[StoredAnswer]:
 
     Args:
         paths: Files of JSON lines, or folders, which are searched for sample files of EgoThink
-            tasks. A line is either a harness's log of a question, with the record under ``score``,
-            or the record itself: ``{"id": "existence/1", "answer": "Yes.", ...}``, optionally with
-            ``truncated``, ``rating`` and ``judge``.
+            tasks. A line is either a harness's log of a question, with the record in its
+            ``details``, or the record itself: ``{"id": "existence/1", "answer": "Yes.", ...}``,
+            optionally with ``truncated``, ``rating`` and ``judge``.
 
     Raises:
         LmmsEgoplanError: A file is unreadable or malformed (the message names line and field), an
@@ -196,9 +197,9 @@ def _repeated_fields(answer: JudgedAnswer) -> dict[str, Any]:
 def _stored_answer(where: str, line: str, run: Origin | None) -> StoredAnswer:
     record = parse_record(where, line, _HOW)
     target = None
-    if isinstance(record, dict) and isinstance(record.get("score"), dict):
+    if is_sample(where, record, main_metric="score"):
         target = record.get("target") if isinstance(record.get("target"), str) else None
-        record = record["score"]
+        record = member(record, DETAILS, "answer")
     if not isinstance(record, dict):
         raise LmmsEgoplanError(f"{where}: expected an object with id and answer; {_HOW}")
     defaults = {"where": where, "reference": target, "run": run or record.get("run")}

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from lmms_egoplan.benchmarks.aggregations import DETAILS
 from lmms_egoplan.benchmarks.egothink.answers import JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.dimensions import (
     BY_NAME,
@@ -336,14 +337,15 @@ def _name(task_run: TaskRun) -> str:
 def _dimension(task_run: TaskRun) -> str:
     """Return the dimension of a task, from its name or its questions; "" if unknown."""
     asked = {
-        dimension_of(str(sample["num_questions"].get("id"))) for sample in task_run.samples or ()
+        dimension_of(str(member(sample, DETAILS, "answer", "id")))
+        for sample in task_run.samples or ()
     }
     name = _TASKS.get(_name(task_run)) or (asked.pop() if len(asked) == 1 else "")
     return name if name in DIMENSION_NAMES else ""
 
 
 def _answer(sample: Mapping[str, Any]) -> Answer:
-    judged = logged(JudgedAnswer, sample.get("score", {}))
+    judged = logged(JudgedAnswer, member(sample, DETAILS, "answer") or {})
     reference = sample.get("target")
     if not isinstance(reference, str) or dimension_of(judged.id) not in DIMENSION_NAMES:
         raise ValueError(f"{judged.id} is not a question of the benchmark, or has no reference")

@@ -9,7 +9,6 @@ from typing import Any
 from lmms_eval.tasks._task_utils.file_utils import generate_submission_file
 from loguru import logger
 
-from lmms_egoplan.benchmarks.aggregations import count, num_asked, split_size  # noqa: F401
 from lmms_egoplan.benchmarks.egoplan import published_scores, visuals
 from lmms_egoplan.benchmarks.egoplan.conditions import asked_questions
 from lmms_egoplan.benchmarks.egoplan.metrics import EGOPLAN_TEST, num_predictions
@@ -23,7 +22,6 @@ from lmms_egoplan.benchmarks.egoplan.prompts import (  # noqa: F401
 from lmms_egoplan.benchmarks.egoplan.rank import score_ranking
 from lmms_egoplan.benchmarks.egoplan.submission import write_predictions
 from lmms_egoplan.benchmarks.splits import EGOPLAN
-from lmms_egoplan.coverage import coverage  # noqa: F401
 from lmms_egoplan.harnesses.lmms_eval.filters import Unchanged  # noqa: F401
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import check_marks, loaded_model
 from lmms_egoplan.media.sampling import VisualInput
@@ -107,8 +105,13 @@ def doc_to_preset_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mappin
 
 
 def score_test_ranking(doc: Mapping[str, Any], responses: Sequence[Any]) -> dict[str, Any]:
-    """Score a question of the test split, whose answers are private."""
-    return score_ranking(doc, responses, EGOPLAN_TEST)
+    """Score a question of the test split, whose answers are private.
+
+    The prediction is a metric, whose aggregation writes the file for a submission.
+    """
+    values = score_ranking(doc, responses, EGOPLAN_TEST)
+    details = {**values["details"]}
+    return {"predictions": details.pop("predictions"), **values, "details": details}
 
 
 def score_seed_bench_r1(doc: Mapping[str, Any], replies: Sequence[str]) -> dict[str, Any]:
