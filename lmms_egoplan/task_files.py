@@ -5,6 +5,7 @@ No other module knows where the files are, or what their entries mean.
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,36 @@ def task_paths(harness: str) -> dict[str, Path]:
 
 def _files(harness: str) -> list[Path]:
     """Return the YAML files of a harness, with those that others include."""
-    return sorted(TASK_FOLDERS[harness].glob("*/*.yaml"))
+    return sorted(TASK_FOLDERS[harness].glob("*/**/*.yaml"))
+
+
+def benchmark_folder(path: Path) -> Path:
+    """Return the folder of a benchmark's tasks that contains a task's file, also in a subfolder."""
+    for folder in TASK_FOLDERS.values():
+        if folder in path.parents:
+            return folder / path.relative_to(folder).parts[0]
+    raise ValueError(f"{path} is not in {', '.join(map(str, TASK_FOLDERS.values()))}")
+
+
+@dataclass(frozen=True)
+class PresetTask:
+    """The task or group that asks a whole benchmark as a published pipeline does."""
+
+    name: str
+    benchmark: str
+    preset: str
+
+
+@cache
+def preset_tasks(harness: str) -> tuple[PresetTask, ...]:
+    """Return the tasks and groups of all presets, without their members."""
+    tasks = []
+    for name, path in task_paths(harness).items():
+        benchmark = benchmark_folder(path).name
+        preset = preset_name(read_task_file(path))
+        if preset and name == f"{benchmark}__{preset}":
+            tasks.append(PresetTask(name, benchmark, preset))
+    return tuple(tasks)
 
 
 def scoring_paths() -> list[Path]:
@@ -74,6 +104,17 @@ def count_metric(task: Mapping[str, Any]) -> str:
     return str(task["metadata"]["count_metric"])
 
 
+def judge_name(task: Mapping[str, Any]) -> str | None:
+    """Return the name of a task's judge in `Benchmark.judges`; None without a judge."""
+    return task["metadata"].get("judge")
+
+
+def preset_name(task: Mapping[str, Any]) -> str:
+    """Return the name of a task's preset; "" without a preset."""
+    metadata = task["metadata"]
+    return metadata.get("preset") or metadata.get("asked_as") or ""
+
+
 def is_group(task: Mapping[str, Any]) -> bool:
     """Return whether a file defines a group; its ``task`` then lists names."""
     return "group" in task
@@ -86,7 +127,7 @@ def is_ranked(task: Mapping[str, Any]) -> bool:
 
 def scores_end_token(task: Mapping[str, Any]) -> bool:
     """Return whether the token that ends an answer is scored with each choice."""
-    return str(task.get("doc_to_choice")).endswith(".closed_choices")
+    return bool(task["metadata"].get("scores_end_token"))
 
 
 def token_limit(task: Mapping[str, Any]) -> int | None:

@@ -64,6 +64,8 @@ def _task_text(harness: str, preset: Preset, base: Mapping[str, Any]) -> str:
         "tag: []",
     ]
     metadata = dict(base["metadata"])
+    if "condition_of" in metadata:
+        metadata["condition_of"] = _variant_name(metadata["condition_of"], preset)
     if harness == "lm-eval":
         arguments = dict(base["generation_kwargs"])
         for name, value in decoding.items():

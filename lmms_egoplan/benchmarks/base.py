@@ -70,8 +70,8 @@ class Benchmark:
         tasks: Names for ``--tasks`` in both harnesses, the main one first.
         demo: Its part of the demo.
         suite: Its tasks in the suite of all benchmarks, in both harnesses.
-        judges: For each YAML file or folder of judged tasks, a function that imports their judge,
-            given the preset of the tasks, "" for none.
+        judges: For each name of a judge in the tasks' metadata (``judge``), a function that imports
+            the judge, given the preset of the tasks, "" for none.
         suite_thinking: Tasks of the suite for models that think before they answer. Default:
             `suite`.
         suite_splits: Splits that the suite needs. Default: all.
@@ -136,15 +136,6 @@ class Benchmark:
         except DataMissingError as error:
             return str(error)
         return None
-
-    def load_judges(self, names: Collection[str], preset: str = "") -> list[Judge]:
-        """Import the judges of tasks by YAML file or folder.
-
-        Args:
-            names: Names of YAML files and folders.
-            preset: Preset of the tasks; "" for none.
-        """
-        return [load_judge(preset) for tasks, load_judge in self.judges.items() if tasks in names]
 
 
 # Types of columns that are read to learn whose questions the rows are.
@@ -273,20 +264,8 @@ EGOINTENT = Benchmark(
     ),
     suite=("egointent",),
     judges={
-        "egointent.yaml": _egointent_judge,
-        "egointent_v1.yaml": _egointent_judge,
-        "egointent_diagnostics.yaml": _egointent_diagnostics_judge,
-        "egointent_blind.yaml": _egointent_judge,
-        "egointent_last_frame.yaml": _egointent_judge,
-        "egointent_first_frame.yaml": _egointent_judge,
-        "egointent_frozen.yaml": _egointent_judge,
-        "egointent_shuffled.yaml": _egointent_judge,
-        "egointent_reversed.yaml": _egointent_judge,
-        "egointent_other_video.yaml": _egointent_judge,
-        "egointent_last_quarter.yaml": _egointent_judge,
-        "egointent_without_boundary.yaml": _egointent_judge,
-        "egointent_with_history.yaml": _egointent_judge,
-        "egointent_leakage.yaml": _egointent_judge,
+        "egointent": _egointent_judge,
+        "egointent_diagnostics": _egointent_diagnostics_judge,
     },
 )
 
@@ -335,6 +314,17 @@ DEMO_SETS = {benchmark.name: benchmark.demo for benchmark in BENCHMARKS}
 def model_card_scores() -> list[dict[str, str]]:
     """Read ``model_cards.csv``: scores of models in several benchmarks from model cards."""
     return module_rows(str(Path(__file__).with_name("model_cards")))
+
+
+def load_judge(name: str, preset: str = "") -> Judge:
+    """Import the judge that a task's metadata name.
+
+    Args:
+        name: Key of `Benchmark.judges`.
+        preset: Preset of the task; "" for none.
+    """
+    loaders = {key: load for benchmark in BENCHMARKS for key, load in benchmark.judges.items()}
+    return loaders[name](preset)
 
 
 def load_scorers(names: Collection[str]) -> None:

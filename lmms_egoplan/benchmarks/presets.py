@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.paths import LMMS_EVAL_TASKS
+from lmms_egoplan.task_files import preset_tasks
 
 FIELDS = (
     "prompt",
@@ -147,16 +147,9 @@ def reject_former_variable() -> None:
     name = os.environ.get(_FORMER_VARIABLE, "").strip()
     if not name:
         return
-    presets = preset_tasks()
-    same = [task for task in presets if task.partition("__")[2] == name]
-    tasks = " or ".join(same) or f"one of {', '.join(presets)}"
+    presets = {task.name: task.preset for task in preset_tasks("lmms-eval")}
+    same = sorted(task for task, preset in presets.items() if preset == name)
+    tasks = " or ".join(same) or f"one of {', '.join(sorted(presets))}"
     raise LmmsEgoplanError(
         f"{_FORMER_VARIABLE}={name}: presets are tasks now; unset this variable, and run {tasks}"
     )
-
-
-def preset_tasks() -> list[str]:
-    """Return the names ``BENCHMARK__PRESET`` of all presets."""
-    tasks = [path.stem for path in LMMS_EVAL_TASKS.glob("*/*__*.yaml")]
-    benchmarks = {path.name for path in LMMS_EVAL_TASKS.iterdir()}
-    return sorted(task for task in tasks if task.partition("__")[0] in benchmarks)

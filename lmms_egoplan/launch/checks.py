@@ -88,7 +88,7 @@ def _tasks(plan: Plan) -> Iterator[str]:
     on_server = "base_url" in plan.model_args
     ranked = [task for task, leaf in plan.leaves.items() if leaf.ranks]
     written = [task for task, leaf in plan.leaves.items() if not leaf.ranks]
-    published = [task for task in ranked if task.endswith(("_published", "__official"))]
+    published = [task for task, leaf in plan.leaves.items() if leaf.scores_end_token]
     if ranked and not backend.ranks:
         yield (
             f"--backend {name}: only writes answers, but {', '.join(ranked)} ranks choices; "
@@ -282,8 +282,8 @@ def _judge(plan: Plan) -> Iterator[str]:
     """Send one request to each judge."""
     titles: dict[Judge, str] = {}
     for task in plan.leaves.values():
-        for judge in task.judges:
-            titles[judge] = task.benchmark.title
+        if task.judge is not None:
+            titles[task.judge] = task.benchmark.title
     without: list[str] = []
     forms: list[tuple[JudgeSettings, Prompt]] = []
     for judge, title in titles.items():

@@ -21,7 +21,6 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from lmms_egoplan.benchmarks.base import Judge
 from lmms_egoplan.benchmarks.subset import mark
 from lmms_egoplan.harnesses.evaluation import evaluating
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel
@@ -191,10 +190,9 @@ def used_steps(
         known = int(tasks[name].number("judge_tokens_of") or 0)
         missing = questions[name] - known
         unknown = f"an unknown number for {missing} answers of {name}" if missing else ""
-        steps += [
-            Step(name, None, sent, received, settings.model, unknown)
-            for _, settings in _judges(task)[:1]
-        ]
+        settings = _paid_judge(task)
+        if settings is not None:
+            steps.append(Step(name, None, sent, received, settings.model, unknown))
     return steps
 
 
@@ -206,21 +204,22 @@ def _estimate(plan: Plan) -> tuple[list[TaskEstimate], list[Step], str]:
         estimates = [_task_estimate(plan, task, inputs) for task in plan.leaves.values()]
     steps: list[Step] = []
     for task in plan.leaves.values():
-        for judge, settings in _judges(task):
+        settings = _paid_judge(task)
+        if task.judge is not None and settings is not None:
             asking = LlmUsage(is_estimate=True)
-            judge.estimate(_rows(plan, task), replace(settings, asking=asking))
+            task.judge.estimate(_rows(plan, task), replace(settings, asking=asking))
             steps += asking.steps
     return estimates, steps, inputs.pixels
 
 
-def _judges(task: Task) -> list[tuple[Judge, JudgeSettings]]:
-    """Return a task's judges and their settings that cost something."""
-    judges = []
-    for judge in task.judges:
-        settings = judge_settings(judge.default_model)
-        if settings is not None and settings.model != DEMO:
-            judges.append((judge, settings))
-    return judges
+def _paid_judge(task: Task) -> JudgeSettings | None:
+    """Return the settings of a task's judge; None without one, or if it costs nothing."""
+    if task.judge is None:
+        return None
+    settings = judge_settings(task.judge.default_model)
+    if settings is None or settings.model == DEMO:
+        return None
+    return settings
 
 
 def _rows(plan: Plan, task: Task) -> Any:

@@ -7,9 +7,20 @@ from pathlib import Path
 
 from loguru import logger
 
-from lmms_egoplan.benchmarks.base import BENCHMARKS, Benchmark, Judge
+from lmms_egoplan.benchmarks.base import BENCHMARKS, Benchmark, Judge, load_judge
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.task_files import is_group, is_ranked, main_metric, read_task_file, task_paths
+from lmms_egoplan.task_files import (
+    benchmark_folder,
+    is_group,
+    is_ranked,
+    judge_name,
+    main_metric,
+    preset_name,
+    preset_tasks,
+    read_task_file,
+    scores_end_token,
+    task_paths,
+)
 
 
 @dataclass(frozen=True)
@@ -21,8 +32,9 @@ class Task:
         benchmark: Its benchmark.
         split: Its split of the prepared data.
         ranks: True if the model ranks choices by likelihood instead of writing an answer.
+        scores_end_token: True if the token that ends an answer is scored with each choice.
         metric: Its main metric.
-        judges: Its judges; empty without a judge.
+        judge: Its judge; None without one.
         path: Its YAML file for lmms-eval, which defines what the model is shown in both harnesses.
     """
 
@@ -30,8 +42,9 @@ class Task:
     benchmark: Benchmark
     split: str
     ranks: bool
+    scores_end_token: bool
     metric: str
-    judges: tuple[Judge, ...]
+    judge: Judge | None
     path: Path
 
 
@@ -118,10 +131,8 @@ def _of_preset(harness: str, names: Iterable[str], preset: str) -> dict[str, lis
     tasks: dict[str, dict[str, list[str]]] = {}
     for benchmark in BENCHMARKS:
         tasks[benchmark.name] = {}
-    for task in task_paths(harness):
-        benchmark_name, _, name = task.partition("__")
-        if name and benchmark_name in tasks:
-            tasks[benchmark_name][name] = [task]
+    for task in preset_tasks(harness):
+        tasks[task.benchmark][task.preset] = [task.name]
     _check_preset(preset, tasks)
     for name in names:
         if preset in tasks.get(name, {}):
@@ -172,14 +183,16 @@ def _leaves(harness: str, name: str) -> Iterator[Task]:
         for member in content["task"]:
             yield from _leaves(harness, member)
         return
-    benchmark = next(benchmark for benchmark in BENCHMARKS if benchmark.name == path.parent.name)
-    preset = content["metadata"].get("asked_as") or ""
+    folder = benchmark_folder(path)
+    benchmark = next(benchmark for benchmark in BENCHMARKS if benchmark.name == folder.name)
+    judge = judge_name(content)
     yield Task(
         name=name,
         benchmark=benchmark,
         split=content["test_split"],
         ranks=is_ranked(content),
+        scores_end_token=scores_end_token(content),
         metric=main_metric(content),
-        judges=tuple(benchmark.load_judges({path.name, path.parent.name}, preset)),
+        judge=load_judge(judge, preset_name(content)) if judge else None,
         path=task_paths("lmms-eval").get(name, path),
     )

@@ -16,9 +16,6 @@ from lmms_egoplan.report.scores import ScoredTask
 from lmms_egoplan.report.tables import Column, Table, Value, interval_columns, table_of_runs
 from lmms_egoplan.stats.means import Mean
 
-# The end of a group's own name, which the names of its conditions lack.
-_GROUP_END = "_bench"
-
 
 @dataclass(frozen=True)
 class _ByCondition:
@@ -155,6 +152,6 @@ def _tasks_by_condition(report: BenchmarkReport[Any]) -> _ByCondition:
     order = [*conditions]
     series: dict[tuple[str, str], dict[str | None, ScoredTask]] = {}
     for task in sorted(tasks, key=lambda task: order.index(task.shortcut)):
-        own_task = task.task.replace(f"_{task.shortcut}", "").removesuffix(_GROUP_END)
+        own_task = task.condition_of or task.task
         series.setdefault((task.run.name, own_task), {})[task.shortcut] = task
     return _ByCondition(conditions, [tasks for tasks in series.values() if any(tasks)])

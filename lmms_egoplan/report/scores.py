@@ -131,6 +131,11 @@ class ScoredTask(ABC):
         )
 
     @property
+    def condition_of(self) -> str | None:
+        """The benchmark's own task whose condition this task is; None for an own task."""
+        return member(self.task_run.config, "metadata", "condition_of")
+
+    @property
     def truncated(self) -> float | None:
         """The fraction of answers that reached the limit on new tokens; None if unknown."""
         return self.number("truncated")

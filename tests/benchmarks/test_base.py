@@ -10,7 +10,7 @@ import pytest
 import lmms_egoplan
 from lmms_egoplan.benchmarks.actplan import instances
 from lmms_egoplan.benchmarks.actplan.instances import INSTANCES
-from lmms_egoplan.benchmarks.base import BENCHMARKS
+from lmms_egoplan.benchmarks.base import BENCHMARKS, load_judge
 from lmms_egoplan.benchmarks.splits import SPLITS
 from lmms_egoplan.cli.commands import command_tree, load_command
 from lmms_egoplan.demo import DATA
@@ -20,7 +20,8 @@ from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
 from lmms_egoplan.report.benchmark import BenchmarkReport
 from lmms_egoplan.report.benchmarks import report_class
 from lmms_egoplan.storage import DataMissingError, split_dir
-from lmms_egoplan.task_files import read_task_file
+from lmms_egoplan.task_files import count_metric, judge_name, main_metric, read_task_file
+from lmms_egoplan.task_files import metrics as metrics_of
 from report.prepared import prepare_data
 
 PACKAGE = Path(lmms_egoplan.__file__).parent
@@ -66,7 +67,7 @@ def room_of(benchmark):
 def names_in(folder):
     """Return the names of the tasks and groups in a folder."""
     task_names = set()
-    for path in folder.glob("*.yaml"):
+    for path in folder.rglob("*.yaml"):
         content = read_task_file(path)
         task_names |= {
             name for key in ("task", "group") if isinstance(name := content.get(key), str)
@@ -129,22 +130,17 @@ def test_the_reports_help_names_the_published_tables(benchmark):
 
 def test_all_judged_tasks_have_their_judge(benchmark):
     """A task is judged if its filter's answers are."""
-    folder = LMMS_EVAL_TASKS / benchmark.name
-    judged = {
-        path.name
-        for path in folder.glob("*.yaml")
-        if "judged" in str(read_task_file(path).get("filter_list"))
-    }
-    listed = set(benchmark.judges)
-    assert {
-        name for name in judged if not name.startswith("_") and folder.name not in listed
-    } == listed - {folder.name}
-    assert bool(judged) == bool(listed)
+    judges = set()
+    for path, content in tasks_in(LMMS_EVAL_TASKS / benchmark.name).items():
+        is_judged = "judged" in str(content.get("filter_list"))
+        assert is_judged == (judge_name(content) is not None), path
+        judges.add(judge_name(content))
+    assert judges - {None} == set(benchmark.judges)
 
 
 def tasks_in(folder):
     """Return the task files, without included files and groups."""
-    contents = {path: read_task_file(path) for path in folder.glob("*.yaml")}
+    contents = {path: read_task_file(path) for path in folder.rglob("*.yaml")}
     return {
         path: content for path, content in contents.items() if isinstance(content.get("task"), str)
     }
@@ -153,31 +149,32 @@ def tasks_in(folder):
 def test_the_help_names_the_default_judges():
     """Help that loads them would be slow."""
     defaults = {
-        judge.default_model: None
+        load_judge(name).default_model: None
         for benchmark in BENCHMARKS
-        for judge in benchmark.load_judges(benchmark.judges)
+        for name in benchmark.judges
     }
     words = [word.strip(".,") for word in command_tree()[0]["judge"].split()]
     assert [*dict.fromkeys(word for word in words if word in defaults)] == [*defaults]
 
 
-def test_scored_tasks_name_their_benchmark_and_their_metrics_end_with_a_count(benchmark):
-    """The report finds tasks by the benchmark's name, and counts questions by their last metric."""
+def test_scored_tasks_name_their_benchmark_main_metric_and_count(benchmark):
+    """The report finds tasks by the benchmark's name."""
     shared = [
         read_task_file(path)
         for path in (LMMS_EVAL_TASKS.parent / "shared").glob(f"{benchmark.name}*.yaml")
     ]
     assert shared
-    assert all(task["metric_list"][-1]["metric"].startswith("num_") for task in shared)
-    functions, metrics = (
-        {task["process_results"] for task in shared},
-        [task["metric_list"] for task in shared],
-    )
+    for task in shared:
+        assert {main_metric(task), count_metric(task)} <= metrics_of(task).keys()
+    functions = {task["process_results"] for task in shared}
+    metrics = [task["metric_list"] for task in shared]
     for tasks in (LMMS_EVAL_TASKS, LM_EVAL_TASKS):
         for path, content in tasks_in(tasks / benchmark.name).items():
             named = content["metadata"].get("benchmark")
             is_scored = content["process_results"] in functions or content["metric_list"] in metrics
             assert named == (benchmark.name if is_scored else None), path
+            assert {main_metric(content), count_metric(content)} <= metrics_of(content).keys(), path
+            assert count_metric(content).startswith("num_"), path
 
 
 def test_cached_responses_are_bound_to_the_data(benchmark):

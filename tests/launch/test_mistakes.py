@@ -81,8 +81,7 @@ def test_a_preset_tests_the_judge_under_its_protocol():
     settings = JudgeSettings("judge", "http://127.0.0.1:9/v1")
     names = []
     for task in (official, physbrain):
-        (judge,) = task.judges
-        names.append(judge.probe_form(settings)[0].protocol)
+        names.append(task.judge.probe_form(settings)[0].protocol)
     assert names == ["authors", ""]
 
 

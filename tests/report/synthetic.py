@@ -196,8 +196,11 @@ def _config(task, is_lmms):
 
 
 def _shortcut(task):
-    """Return the condition that a task's name ends with, as its metadata have it."""
-    return next(({"shortcut": name} for name in SHORTCUTS if task.endswith(f"_{name}")), {})
+    """Return the condition that a task's name ends with, and its own task, as metadata."""
+    for name in SHORTCUTS:
+        if task.endswith(f"_{name}"):
+            return {"shortcut": name, "condition_of": task.removesuffix(f"_{name}")}
+    return {}
 
 
 @cache

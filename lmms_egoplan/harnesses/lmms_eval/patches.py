@@ -24,7 +24,7 @@ from loguru import logger
 from tenacity import retry_if_exception
 
 from lmms_egoplan.benchmarks.aggregations import DETAILS
-from lmms_egoplan.benchmarks.base import BENCHMARKS, load_scorers
+from lmms_egoplan.benchmarks.base import load_judge, load_scorers
 from lmms_egoplan.benchmarks.presets import reject_former_variable
 from lmms_egoplan.benchmarks.subset import COLUMN, SUBSET, mark
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -35,7 +35,14 @@ from lmms_egoplan.judging.judge import announce_requests
 from lmms_egoplan.judging.probe import announce_judge
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from lmms_egoplan.ranking.audits import failed_audits
-from lmms_egoplan.task_files import read_task_file, scores_end_token
+from lmms_egoplan.task_files import (
+    benchmark_folder,
+    is_group,
+    judge_name,
+    preset_name,
+    read_task_file,
+    scores_end_token,
+)
 from lmms_egoplan.text import clean_text
 
 INCLUDE_PATH_HINT = "--include_path $(lmms-egoplan tasks-path)"
@@ -268,7 +275,6 @@ def announce_judges_early(tasks: ModuleType, backends: Collection[str]) -> None:
         if paths:
             reject_former_variable()
             _refuse_unpatched_harness()
-        names = {name for path in paths for name in (path.name, path.parent.name)}
         model = getattr(self, "model_name", None)
         published = [path for path in paths if scores_end_token(read_task_file(path))]
         is_command = COMMAND_MODULE in sys.modules
@@ -276,32 +282,43 @@ def announce_judges_early(tasks: ModuleType, backends: Collection[str]) -> None:
             raise LmmsEgoplanError(
                 f"{published[0].stem}: {model} does not score the end of an answer; use hf_vlm"
             )
-        load_scorers(names)
-        for path in paths:
-            _announce_judges(path)
+        load_scorers({benchmark_folder(path).name for path in paths})
+        _announce_judges(paths)
         return matched
 
     manager.match_tasks = with_judge_test
 
 
-def _announce_judges(path: Path) -> None:
-    """Test the judges of a task or group."""
-    preset = read_task_file(path).get("metadata", {}).get("asked_as") or ""
-    for benchmark in BENCHMARKS:
-        for judge in benchmark.load_judges({path.name, path.parent.name}, preset):
-            announce_judge(judge.default_model, judge.otherwise, judge.probe_form)
+def _announce_judges(paths: Iterable[Path]) -> None:
+    """Test each judge of some tasks once."""
+    names: dict[tuple[str, str], None] = {}
+    for path in paths:
+        task = read_task_file(path)
+        name = judge_name(task)
+        if name:
+            names[name, preset_name(task)] = None
+    for name, preset in names:
+        judge = load_judge(name, preset)
+        announce_judge(judge.default_model, judge.otherwise, judge.probe_form)
 
 
 def _package_files(manager: Any, names: Iterable[str]) -> Iterator[Path]:
-    """Yield the package's files that define tasks, groups and tags with these names."""
+    """Yield the package's files that define tasks with these names.
+
+    Names of groups and tags mean all their tasks.
+    """
     for name in names:
         entry = manager.task_index.get(name, {})
         if entry.get("type") == "tag":
             yield from _package_files(manager, entry["task"])
             continue
         path = Path(entry.get("yaml_path") or "")
-        if LMMS_EVAL_TASKS in path.parents:
-            yield path
+        if LMMS_EVAL_TASKS not in path.parents:
+            continue
+        yield path
+        content = read_task_file(path)
+        if is_group(content):
+            yield from _package_files(manager, content["task"])
 
 
 def ask_subsets() -> None:

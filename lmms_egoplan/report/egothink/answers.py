@@ -301,6 +301,7 @@ def read_graded(run: Run) -> Iterator[EgoThinkTask]:
         metrics = {"without_partner": sum(skipped)} if skipped else {}
         metadata = {
             "shortcut": shortcut,
+            "condition_of": _group_name(None, preset) if shortcut else None,
             "chat_template": member(egothink_tasks[0].config, "metadata", "chat_template"),
         }
         together = TaskRun(group, metrics, {"metadata": metadata}, None, "/".join(versions) or None)
@@ -329,9 +330,9 @@ def _group_name(shortcut: str | None, preset: str, capability: str = "") -> str:
 
 
 def _name(task_run: TaskRun) -> str:
-    """Return the name of a task without its shortcut condition and its preset."""
-    name = task_run.task.removesuffix(f"__{_preset(task_run)}")
-    return name.removesuffix(f"_{member(task_run.config, 'metadata', 'shortcut')}")
+    """Return the name of the dimension's own task, without shortcut condition and preset."""
+    name = member(task_run.config, "metadata", "condition_of") or task_run.task
+    return str(name).removesuffix(f"__{_preset(task_run)}")
 
 
 def _dimension(task_run: TaskRun) -> str:

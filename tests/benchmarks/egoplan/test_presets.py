@@ -450,8 +450,17 @@ def test_every_preset_has_a_task_in_both_harnesses():
         assert {path.stem for path in folder.glob("egoplan*/*__*.yaml")} == names
 
 
-# All other presets are at 1.1.
+# All other presets are at 1.3.
 NEW = ("egoplan_bench2", "physbrain-evalkit-thinking")
+# Entries of the metadata that are no settings of the media.
+NOT_VISUAL = (
+    "version",
+    "benchmark",
+    "main_metric",
+    "count_metric",
+    "scores_end_token",
+    "preset",
+)
 
 
 @pytest.mark.parametrize(("benchmark", "name"), PRESETS)
@@ -461,7 +470,7 @@ def test_tasks_have_the_settings_of_their_preset(benchmark, name):
         content = read_task_file(folder / benchmark / f"{task}.yaml")
         metadata = content["metadata"]
         assert (content["task"], metadata["preset"]) == (task, name)
-        assert metadata["version"] == (1.1 if (benchmark, name) == NEW else 1.2)
+        assert metadata["version"] == (1.2 if (benchmark, name) == NEW else 1.3)
         assert content["tag"] == "egocentric_planning_presets"
         scorer = f"score_{name.removesuffix('-0.7.3').replace('-', '_')}"
         assert content["process_results"].split(".")[-1] == scorer
@@ -491,11 +500,7 @@ def test_tasks_have_the_settings_of_their_preset(benchmark, name):
         }
     elif preset.media["media"] == "timed_frames":
         expected |= {"media": "frames"}
-    visual = {
-        key: value
-        for key, value in metadata.items()
-        if key not in ("version", "benchmark", "preset")
-    }
+    visual = {key: value for key, value in metadata.items() if key not in NOT_VISUAL}
     assert visual | {"observation": expected["observation"]} == expected
 
 
