@@ -27,7 +27,11 @@ from lmms_egoplan.benchmarks.egoplan.presets import LIKELIHOOD, Preset, load_pre
 from lmms_egoplan.benchmarks.egoplan.published_readers import READERS  # noqa: E402
 from lmms_egoplan.benchmarks.egoplan.reply import parse_letter  # noqa: E402
 from lmms_egoplan.benchmarks.splits import EGOPLAN  # noqa: E402
-from lmms_egoplan.task_files import read_task_file, task_paths  # noqa: E402
+from lmms_egoplan.task_files import (  # noqa: E402
+    read_task_file,
+    scores_end_token,
+    task_paths,
+)
 
 PAGE = ROOT / "docs" / "comparing.md"
 BEGIN, END = "<!-- deviations: python docs/deviations.py -->\n", "<!-- end of deviations -->\n"
@@ -120,7 +124,7 @@ def differing_prompts(task: str, records: list[Record], reference: Any) -> str:
 
 def without_end(task: str, records: list[Record]) -> str:
     """Return the share of the choices that a task scores without the token that ends the answer."""
-    is_closed = "closed_choices" in str(task_file(task)["doc_to_choice"])
+    is_closed = scores_end_token(task_file(task))
     return share(0 if is_closed else 4 * len(records), 4 * len(records))
 
 

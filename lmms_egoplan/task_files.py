@@ -19,19 +19,34 @@ from lmms_egoplan.paths import LM_EVAL_TASKS, TASK_FOLDERS
 _NONE = ("", "Yaml", "N/A")
 
 
+class FunctionName(str):
+    """The dotted name of a function or constant in a task's YAML file.
+
+    Those of a benchmark's own ``utils.py`` or ``task.py`` begin with ``utils.`` or ``task.``, also
+    in its subfolders, whose files name them ``../utils.``.
+    """
+
+
 class _Loader(yaml.SafeLoader):
-    """A YAML loader that reads a function as its dotted name."""
+    """A YAML loader that reads a function as its name."""
 
 
-_Loader.add_constructor("!function", lambda _, node: node.value)
+_Loader.add_constructor("!function", lambda _, node: FunctionName(node.value.removeprefix("../")))
 
 
 @cache
 def read_task_file(path: Path) -> dict[str, Any]:
-    """Read a task's YAML file with its includes. Functions are read as dotted names."""
+    """Read a task's YAML file with its includes. Functions are read as `FunctionName`.
+
+    The file's own entries win over included ones. Of several included files, the first one wins in
+    lmms-eval, and the last one in lm-eval.
+    """
     content = yaml.load(path.read_text(encoding="utf-8"), _Loader)
     included = content.pop("include", [])
-    for name in [included] if isinstance(included, str) else included:
+    names = [included] if isinstance(included, str) else included
+    if LM_EVAL_TASKS in path.parents:
+        names = names[::-1]
+    for name in names:
         content = read_task_file(path.parent / name) | content
     return content
 

@@ -121,7 +121,7 @@ def test_without_lmms_eval(data):
     assert "pip install 'lmms-egoplan'" in demo[1]
     assert not (data / "demo").exists()
     assert not is_loaded
-    contents = [read_task_file(path) for path in LM_EVAL_TASKS.glob("*/*.yaml")]
+    contents = [read_task_file(path) for path in LM_EVAL_TASKS.glob("*/**/*.yaml")]
     names = {content["task"] for content in contents if isinstance(content.get("task"), str)}
     assert len(names) > 100
     assert set(tasks) == names

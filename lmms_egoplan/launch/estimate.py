@@ -36,7 +36,7 @@ from lmms_egoplan.media.messages import MediaLoader
 from lmms_egoplan.paths import LM_EVAL_TASKS
 from lmms_egoplan.ranking.chat_templates import uses_template
 from lmms_egoplan.report.run import TaskRun
-from lmms_egoplan.task_files import read_task_file
+from lmms_egoplan.task_files import benchmark_folder, read_task_file
 
 # Questions of each task that are encoded to measure images and tokens: evenly spaced, the first and
 # the last included.
@@ -282,7 +282,7 @@ def _function(path: Path, name: str) -> Any:
     """Return what a task's YAML file names, such as ``utils.doc_to_visual``."""
     module_name, _, attribute = name.rpartition(".")
     if module_name == "utils":
-        return getattr(_utils(path.parent), attribute)
+        return getattr(_utils(benchmark_folder(path)), attribute)
     return getattr(importlib.import_module(module_name), attribute)
 
 

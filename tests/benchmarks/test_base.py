@@ -241,10 +241,14 @@ def test_no_task_names_another_benchmark(benchmark):
     )
     for tasks in (LMMS_EVAL_TASKS, LM_EVAL_TASKS):
         for path in [
-            *(tasks / benchmark.name).glob("*.yaml"),
+            *(tasks / benchmark.name).rglob("*.yaml"),
             *(tasks / benchmark.name).glob("*.py"),
         ]:
-            assert not other_names.search(own_names.sub("", path.read_text(encoding="utf-8"))), path
+            text = path.read_text(encoding="utf-8")
+            if path.parent.name == "presets":
+                # Their comments name files of other projects.
+                text = re.sub(r"^#.*$", "", text, flags=re.MULTILINE)
+            assert not other_names.search(own_names.sub("", text)), path
 
 
 def test_contributing_adds_a_benchmark_in_ten_steps_with_existing_files():

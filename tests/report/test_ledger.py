@@ -254,7 +254,7 @@ def test_the_fields_of_our_tasks_name_tasks_and_fields_that_exist():
     for benchmark in (benchmark for benchmark in BENCHMARKS if benchmark.name in FACTS):
         spec, facts = report_class(benchmark.name).SPEC, FACTS[benchmark.name]
         tasks = Path(__file__).parents[2] / "tasks" / "lmms_eval" / benchmark.name
-        names = {path.stem for path in tasks.glob("*.yaml")}
+        names = {path.stem for path in tasks.rglob("*.yaml")}
         has_presets = any("__" in name for name in names)
         for field in spec.ledger_fields:
             assert field in names or ("__" in field and not has_presets), field

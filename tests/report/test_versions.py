@@ -299,16 +299,15 @@ def test_any_version_makes_a_page(tmp_path):
 
 def configs(folder):
     """Read the configurations of tasks and groups with the harness's own loader, by name."""
+    paths = sorted(folder.glob("*/**/*.yaml"))
     if folder == LM_EVAL_TASKS:
         from lm_eval.tasks._yaml_loader import load_yaml
 
-        contents = [load_yaml(path, resolve_func=False) for path in sorted(folder.glob("*/*.yaml"))]
+        contents = [load_yaml(path, resolve_func=False) for path in paths]
     else:
         from lmms_eval.utils import load_yaml_config
 
-        contents = [
-            load_yaml_config(str(path), mode="simple") for path in sorted(folder.glob("*/*.yaml"))
-        ]
+        contents = [load_yaml_config(str(path), mode="simple") for path in paths]
     named = {config.get("group") or config.get("task"): config for config in contents}
     named.pop(None, None)  # Files that tasks include.
     return named

@@ -25,10 +25,9 @@ from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.benchmarks.splits import ACTPLAN, EGOINTENT, EGOTHINK
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from lmms_egoplan.report.benchmarks import report_class
 from lmms_egoplan.report.runs import read_runs
-from lmms_egoplan.task_files import read_task_file
+from lmms_egoplan.task_files import read_task_file, task_paths
 from runs.answerer import save_attentive_answerer
 from runs.both_harnesses import (
     assert_same_results,
@@ -40,7 +39,7 @@ from runs.both_harnesses import (
 )
 from runs.harness import hf_vlm, judge_at, run
 
-GROUP = read_task_file(LMMS_EVAL_TASKS / "egointent" / "egointent_shortcuts.yaml")["task"]
+GROUP = read_task_file(task_paths("lmms-eval")["egointent_shortcuts"])["task"]
 ANSWERS = [
     json.dumps(
         {

@@ -13,7 +13,7 @@ from benchmarks.egothink.source import write_source
 from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.benchmarks.egothink.prompts import FAMILIES
-from lmms_egoplan.paths import LMMS_EVAL_TASKS
+from lmms_egoplan.task_files import task_paths
 from runs.both_harnesses import in_lm_eval, in_lmms_eval
 from runs.harness import _JUDGE
 from zoo import save
@@ -271,7 +271,7 @@ def test_a_prompt_family_setting_overrides_the_model_type(data, checkpoint, batc
         checkpoint("qwen2_5_vl"), batches[-1:]
     ))  # fmt: skip
     (tmp_path / "own.yaml").write_text(
-        f"include: {LMMS_EVAL_TASKS}/egothink/{SHORT}.yaml\ntask: own_existence\n"
+        f"include: {task_paths('lmms-eval')[SHORT]}\ntask: own_existence\n"
         "lmms_eval_specific_kwargs:\n  hf_vlm:\n    prompt: 'Say it. {question}'\n    system: Be "
         "brief.\n"
     )

@@ -6,6 +6,7 @@ The release names temporal order (``shuffled``, ``reversed``), motion (``frozen`
 and partners are this project's choice; `frames` selects the frames.
 """
 
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -53,6 +54,18 @@ def under(rows: "Dataset", shortcut: str) -> "Dataset":
             "without_partner", [len(rows) - len(longer)] * len(longer)
         )
     return rows.add_column("shortcut", [shortcut] * len(rows))
+
+
+under_blind = partial(under, shortcut="blind")
+under_last_frame = partial(under, shortcut="last_frame")
+under_first_frame = partial(under, shortcut="first_frame")
+under_frozen = partial(under, shortcut="frozen")
+under_shuffled = partial(under, shortcut="shuffled")
+under_reversed = partial(under, shortcut="reversed")
+under_other_video = partial(under, shortcut="other_video")
+under_last_quarter = partial(under, shortcut="last_quarter")
+under_without_boundary = partial(under, shortcut="without_boundary")
+under_with_history = partial(under, shortcut="with_history")
 
 
 def _differing(row: Row) -> list[str]:

@@ -10,6 +10,7 @@ from loguru import logger
 
 from lmms_egoplan.benchmarks.egoplan.conditions import asked_questions
 from lmms_egoplan.benchmarks.egoplan.frame_settings import MOST_FRAMES, shown_frames
+from lmms_egoplan.benchmarks.egoplan.prompts import without_goal
 from lmms_egoplan.benchmarks.egoplan.visuals import num_images
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name
@@ -155,3 +156,8 @@ def after_frames(doc: Doc, text: str) -> str:
 def doc_to_text(doc: Doc) -> str:
     """Return the placeholders of the images, followed by the question."""
     return after_frames(doc, doc["question"])
+
+
+def doc_to_text_without_goal(doc: Doc) -> str:
+    """Return the placeholders of the images, followed by the question without its goal."""
+    return after_frames(doc, without_goal(doc))

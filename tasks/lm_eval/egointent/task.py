@@ -6,23 +6,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from lmms_egoplan.benchmarks.conditions import SHORTCUTS
-from lmms_egoplan.benchmarks.egointent.conditions import under
 from lmms_egoplan.benchmarks.egointent.frames import TEXT_ONLY, num_shown, step_images
 from lmms_egoplan.benchmarks.egointent.judge import DEFAULT_JUDGE, OTHERWISE, Prediction, grade
-from lmms_egoplan.benchmarks.egointent.judge_protocol import (  # noqa: F401
-    JUDGE_VERSION,
-    PAPER,
-    RELEASE,
-    RELEASE_JUDGE_VERSION,
-)
-from lmms_egoplan.benchmarks.egointent.prompts import (  # noqa: F401
-    FIELDS,
-    PROMPT_VERSION,
-    RELEASE_PROMPT,
-    RELEASE_PROMPT_VERSION,
-    v1_prompt_text,
-)
+from lmms_egoplan.benchmarks.egointent.judge_protocol import PAPER, RELEASE
+from lmms_egoplan.benchmarks.egointent.prompts import FIELDS, RELEASE_PROMPT, v1_prompt_text
 from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name
@@ -30,13 +17,6 @@ from lmms_egoplan.harnesses.lm_eval.task import Answered, JudgedTask
 
 # A clip is shown as a video by model classes that take one.
 _MEDIA = ("clip", "frames")
-
-
-def __getattr__(name: str) -> Any:
-    """Return a condition as a function."""
-    if name in SHORTCUTS:
-        return partial(under, shortcut=name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class Steps(JudgedTask):

@@ -1,6 +1,8 @@
 """Define EgoPlan's lm-eval classes and functions, which this folder's YAML files reference."""
 
+from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from lmms_egoplan.benchmarks import splits
 from lmms_egoplan.benchmarks.egoplan import published_scores, visuals
@@ -11,7 +13,6 @@ from lmms_egoplan.benchmarks.egoplan.prompts import (  # noqa: F401
     closed_choices,
     lettered_question,
     narrated_question,
-    without_goal,
 )
 from lmms_egoplan.harnesses.lm_eval import choices
 from lmms_egoplan.harnesses.lm_eval.choices import Doc, after_frames, doc_to_text, frames  # noqa: F401
@@ -48,11 +49,6 @@ def doc_to_image(doc: Doc) -> LazyImages:
     return frames("EgoPlan", visuals.EGOPLAN.visual_input, doc)
 
 
-def doc_to_text_without_goal(doc: Doc) -> str:
-    """Return the question without its goal, after its images."""
-    return after_frames(doc, without_goal(doc))
-
-
 def doc_to_lettered_text(doc: Doc) -> str:
     """Return the question with lettered choices after its images."""
     return after_frames(doc, lettered_question(doc))
@@ -73,7 +69,10 @@ def doc_to_preset_text(doc: Doc) -> str:
     return after_frames(doc, prompt_of(load_presets("egoplan")[doc["shown"]["preset"]], doc))
 
 
+def score_preset(doc: Doc, replies: Sequence[str]) -> dict[str, Any]:
+    """Score a question of the task's preset."""
+    return published_scores.score_preset("egoplan", doc["shown"]["preset"], doc, replies)
+
+
 score_published_video = published_scores.score_published_video
 score_official = partial(published_scores.score_preset, "egoplan", "official")
-score_lmms_eval = partial(published_scores.score_preset, "egoplan", "lmms-eval-0.7.3")
-score_seed_bench_r1 = partial(published_scores.score_preset, "egoplan", "seed-bench-r1")

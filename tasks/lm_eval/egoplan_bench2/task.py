@@ -1,17 +1,16 @@
 """Define EgoPlan-Bench2's lm-eval classes and functions, which this folder's YAML files name."""
 
-from functools import partial
+from collections.abc import Sequence
+from typing import Any
 
 from lmms_egoplan.benchmarks import splits
-from lmms_egoplan.benchmarks.egoplan import visuals
+from lmms_egoplan.benchmarks.egoplan import published_scores, visuals
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets, prompt_of
 from lmms_egoplan.benchmarks.egoplan.prompts import (
     BENCH2_THINKING,
     bench2_prompt,
     bench2_published_prompt,
-    without_goal,
 )
-from lmms_egoplan.benchmarks.egoplan.published_scores import score_preset
 from lmms_egoplan.harnesses.lm_eval import choices
 from lmms_egoplan.harnesses.lm_eval.choices import Doc, after_frames, doc_to_text, frames  # noqa: F401
 from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages
@@ -47,11 +46,6 @@ def doc_to_image(doc: Doc) -> LazyImages:
     return frames("EgoPlan-Bench2", visuals.EGOPLAN_BENCH2.visual_input, doc)
 
 
-def doc_to_text_without_goal(doc: Doc) -> str:
-    """Return the question without its goal, after its images."""
-    return after_frames(doc, without_goal(doc))
-
-
 def doc_to_lettered_text(doc: Doc) -> str:
     """Return the published prompt after its images."""
     return after_frames(doc, bench2_published_prompt(doc))
@@ -67,12 +61,6 @@ def doc_to_preset_text(doc: Doc) -> str:
     return after_frames(doc, prompt_of(load_presets("egoplan_bench2")[doc["shown"]["preset"]], doc))
 
 
-score_official = partial(score_preset, "egoplan_bench2", "official")
-score_lmms_eval = partial(score_preset, "egoplan_bench2", "lmms-eval-0.7.3")
-score_flageval = partial(score_preset, "egoplan_bench2", "flageval")
-score_mimo = partial(score_preset, "egoplan_bench2", "mimo")
-score_physbrain_evalkit = partial(score_preset, "egoplan_bench2", "physbrain-evalkit")
-score_physbrain_evalkit_thinking = partial(
-    score_preset, "egoplan_bench2", "physbrain-evalkit-thinking"
-)
-score_seed_bench_r1 = partial(score_preset, "egoplan_bench2", "seed-bench-r1")
+def score_preset(doc: Doc, replies: Sequence[str]) -> dict[str, Any]:
+    """Score a question of the task's preset."""
+    return published_scores.score_preset("egoplan_bench2", doc["shown"]["preset"], doc, replies)

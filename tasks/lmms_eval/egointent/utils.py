@@ -6,39 +6,23 @@ from typing import Any
 
 from datasets import Dataset
 
-from lmms_egoplan.benchmarks.conditions import SHORTCUTS
 from lmms_egoplan.benchmarks.egointent import diagnostics, judge
-from lmms_egoplan.benchmarks.egointent.conditions import under
-from lmms_egoplan.benchmarks.egointent.diagnostics import DIAGNOSTICS_VERSION, diagnose  # noqa: F401
+from lmms_egoplan.benchmarks.egointent.diagnostics import diagnose
 from lmms_egoplan.benchmarks.egointent.frames import media_shown, num_shown, visual_input
 from lmms_egoplan.benchmarks.egointent.judge import Prediction, grade
-from lmms_egoplan.benchmarks.egointent.judge_protocol import (  # noqa: F401
-    JUDGE_VERSION,
-    PROTOCOLS,
-    RELEASE_JUDGE_VERSION,
-)
-from lmms_egoplan.benchmarks.egointent.prompts import (  # noqa: F401
-    FIELDS,
-    PROMPT_VERSION,
-    RELEASE_PROMPT,
-    RELEASE_PROMPT_VERSION,
-    v1_prompt_text,
-)
+from lmms_egoplan.benchmarks.egointent.judge_protocol import PROTOCOLS, RELEASE_JUDGE_VERSION
+from lmms_egoplan.benchmarks.egointent.prompts import FIELDS, RELEASE_PROMPT, v1_prompt_text
 from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.harnesses.lmms_eval.filters import JudgedFilter
 from lmms_egoplan.media.sampling import VisualInput
 
 
-def __getattr__(name: str) -> Any:
-    """Return folders and fingerprints of prepared splits when a task is loaded, and the conditions
-    as functions.
-    """
+def __getattr__(name: str) -> str:
+    """Return folders and fingerprints of prepared splits when a task is loaded."""
     if name in ("TEST", "LEAKAGE"):
         return str(EGOINTENT.folder(name.lower()))
     if name in ("TEST_DATA", "LEAKAGE_DATA"):
         return EGOINTENT.fingerprint(name.removesuffix("_DATA").lower())
-    if name in SHORTCUTS:
-        return partial(under, shortcut=name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

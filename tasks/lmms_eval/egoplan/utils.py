@@ -9,6 +9,7 @@ from typing import Any
 from lmms_eval.tasks._task_utils.file_utils import generate_submission_file
 from loguru import logger
 
+from lmms_egoplan.benchmarks.conditions import SHORTCUTS
 from lmms_egoplan.benchmarks.egoplan import published_scores, visuals
 from lmms_egoplan.benchmarks.egoplan.conditions import asked_questions
 from lmms_egoplan.benchmarks.egoplan.metrics import EGOPLAN_TEST, num_predictions
@@ -34,13 +35,15 @@ _SPLITS = {
 }
 
 
-def __getattr__(name: str) -> str:
-    """Look up folders and fingerprints of the prepared splits when a task is loaded, not when it is
-    listed.
+def __getattr__(name: str) -> Any:
+    """Return folders and fingerprints of the prepared splits when a task is loaded, not when it is
+    listed, and `doc_to_visual` under a condition by the condition's name.
     """
-    if name not in _SPLITS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return str(_SPLITS[name]())
+    if name in _SPLITS:
+        return str(_SPLITS[name]())
+    if name in SHORTCUTS:
+        return _under(name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def doc_to_visual(
@@ -67,12 +70,6 @@ def _under(shortcut: str) -> Callable[..., VisualInput]:
     return visual
 
 
-last_frame, first_frame, frozen = _under("last_frame"), _under("first_frame"), _under("frozen")
-shuffled, reversed_frames = _under("shuffled"), _under("reversed")
-same_goal_video, other_goal_video = _under("same_goal_video"), _under("other_goal_video")
-last_1_action, last_2_actions, last_4_actions = map(
-    _under, ("last_1_action", "last_2_actions", "last_4_actions")
-)
 ask_without_goal = partial(asked_questions, shortcut="without_goal")
 ask_same_goal_video = partial(asked_questions, shortcut="same_goal_video")
 ask_other_goal_video = partial(asked_questions, shortcut="other_goal_video")
@@ -128,7 +125,7 @@ def score_seed_bench_r1(doc: Mapping[str, Any], replies: Sequence[str]) -> dict[
 
 score_published_video = published_scores.score_published_video
 score_official = partial(published_scores.score_preset, "egoplan", "official")
-score_lmms_eval = partial(published_scores.score_preset, "egoplan", "lmms-eval-0.7.3")
+score_lmms_eval_0_7_3 = partial(published_scores.score_preset, "egoplan", "lmms-eval-0.7.3")
 
 
 def write_test_predictions(values: Sequence[dict[str, Any]], args: Namespace | None) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from lmms_egoplan.benchmarks.conditions import SHORTCUTS
 from lmms_egoplan.benchmarks.egoplan import visuals
 from lmms_egoplan.benchmarks.egoplan.conditions import asked_questions
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets, prompt_of
@@ -24,13 +25,15 @@ _SPLITS = {
 }
 
 
-def __getattr__(name: str) -> str:
-    """Look up folder and fingerprint of the prepared split when a task is loaded, not when it is
-    listed.
+def __getattr__(name: str) -> Any:
+    """Return folder and fingerprint of the prepared split when a task is loaded, not when it is
+    listed, and `doc_to_visual` under a condition by the condition's name.
     """
-    if name not in _SPLITS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return str(_SPLITS[name]())
+    if name in _SPLITS:
+        return str(_SPLITS[name]())
+    if name in SHORTCUTS:
+        return _under(name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def doc_to_visual(
@@ -57,12 +60,6 @@ def _under(shortcut: str) -> Callable[..., VisualInput]:
     return visual
 
 
-last_frame, first_frame, frozen = _under("last_frame"), _under("first_frame"), _under("frozen")
-shuffled, reversed_frames = _under("shuffled"), _under("reversed")
-same_goal_video, other_goal_video = _under("same_goal_video"), _under("other_goal_video")
-last_1_action, last_2_actions, last_4_actions = map(
-    _under, ("last_1_action", "last_2_actions", "last_4_actions")
-)
 ask_without_goal = partial(asked_questions, shortcut="without_goal")
 ask_same_goal_video = partial(asked_questions, shortcut="same_goal_video")
 ask_other_goal_video = partial(asked_questions, shortcut="other_goal_video")
@@ -100,7 +97,7 @@ def score_seed_bench_r1(doc: Mapping[str, Any], replies: Sequence[str]) -> dict[
 
 
 score_official = partial(score_preset, "egoplan_bench2", "official")
-score_lmms_eval = partial(score_preset, "egoplan_bench2", "lmms-eval-0.7.3")
+score_lmms_eval_0_7_3 = partial(score_preset, "egoplan_bench2", "lmms-eval-0.7.3")
 score_flageval = partial(score_preset, "egoplan_bench2", "flageval")
 score_mimo = partial(score_preset, "egoplan_bench2", "mimo")
 score_physbrain_evalkit = partial(score_preset, "egoplan_bench2", "physbrain-evalkit")

@@ -32,7 +32,7 @@ VIDEOS = {
 # benchmark's own tasks.
 CONDITIONS = {
     (task.get("metadata") or {}).get("shortcut")
-    for path in TASK_FOLDERS["lmms-eval"].glob("egointent/egointent*.yaml")
+    for path in TASK_FOLDERS["lmms-eval"].glob("egointent/**/egointent*.yaml")
     if "task" in (task := read_task_file(path)) and path.stem != "egointent_leakage"
 }
 

@@ -36,12 +36,12 @@ def test_settings_have_types():
 
 def test_the_settings_of_all_tasks_are_valid():
     count = 0
-    for path in LMMS_EVAL_TASKS.glob("egoplan*/[a-z]*.yaml"):
+    for path in LMMS_EVAL_TASKS.glob("egoplan*/**/[a-z]*.yaml"):
         for settings in read_task_file(path).get("lmms_eval_specific_kwargs", {}).values():
             if settings:
                 read_visual_settings(settings)
                 count += 1
-    for path in LM_EVAL_TASKS.glob("egoplan*/[a-z]*.yaml"):
+    for path in LM_EVAL_TASKS.glob("egoplan*/**/[a-z]*.yaml"):
         metadata = read_task_file(path)["metadata"]
         if {"num_frames", "fps"} & metadata.keys():
             read_visual_settings({"media": "frames", **metadata})

@@ -1,6 +1,7 @@
 """Compare prompts, frames, letters, scores and YAML of the presets with the slow references."""
 
 import random
+import re
 from fractions import Fraction
 from pathlib import Path
 
@@ -28,9 +29,9 @@ from lmms_egoplan.benchmarks.egoplan.published_scores import score_preset
 from lmms_egoplan.benchmarks.egoplan.reply import parse_letter
 from lmms_egoplan.benchmarks.presets import FIELDS
 from lmms_egoplan.media.frames import Clip
-from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
+from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS, TASK_FOLDERS
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText, PathUse
-from lmms_egoplan.task_files import read_task_file
+from lmms_egoplan.task_files import read_task_file, task_paths
 
 CORPUS = Path(__file__).with_name("replies.yaml")
 BENCHMARKS = ("egoplan", "egoplan_bench2")
@@ -431,9 +432,7 @@ def test_unknown_fields_are_named(benchmark, name):
     values = score_preset(benchmark, name, doc, responses)
     assert tallied([values["unknown_fields"]] * 2) == expected
     assert values["acc"]["score"] == float(name != "seed-bench-r1")
-    shown_in_lm_eval = read_task_file(LM_EVAL_TASKS / benchmark / f"{benchmark}__{name}.yaml")[
-        "metadata"
-    ]
+    shown_in_lm_eval = read_task_file(task_paths("lm-eval")[f"{benchmark}__{name}"])["metadata"]
     values = score_preset(benchmark, name, doc | {"shown": shown_in_lm_eval}, responses)
     images = "video (shown as images)"
     named = [
@@ -447,7 +446,7 @@ def test_every_preset_has_a_task_in_both_harnesses():
     names = {f"{benchmark}__{name}" for benchmark, name in PRESETS}
     assert len(names) == 10
     for folder in (LMMS_EVAL_TASKS, LM_EVAL_TASKS):
-        assert {path.stem for path in folder.glob("egoplan*/*__*.yaml")} == names
+        assert {path.stem for path in folder.glob("egoplan*/presets/*.yaml")} == names
 
 
 # All other presets are at 1.3.
@@ -466,24 +465,24 @@ NOT_VISUAL = (
 @pytest.mark.parametrize(("benchmark", "name"), PRESETS)
 def test_tasks_have_the_settings_of_their_preset(benchmark, name):
     preset, task = load_presets(benchmark)[name], f"{benchmark}__{name}"
-    for folder in (LMMS_EVAL_TASKS, LM_EVAL_TASKS):
-        content = read_task_file(folder / benchmark / f"{task}.yaml")
+    for harness in TASK_FOLDERS:
+        content = read_task_file(task_paths(harness)[task])
         metadata = content["metadata"]
         assert (content["task"], metadata["preset"]) == (task, name)
         assert metadata["version"] == (1.2 if (benchmark, name) == NEW else 1.3)
         assert content["tag"] == "egocentric_planning_presets"
-        scorer = f"score_{name.removesuffix('-0.7.3').replace('-', '_')}"
+        scorer = f"score_{re.sub(r'[-.]', '_', name)}"
+        if harness == "lm-eval" and preset.parser != LIKELIHOOD:
+            scorer = "score_preset"
         assert content["process_results"].split(".")[-1] == scorer
         if preset.parser == LIKELIHOOD:
             assert "generation_kwargs" not in content
             continue
         decoding = dict(content["generation_kwargs"])
         assert decoding.pop("until") == []
-        limit = decoding.pop("max_new_tokens" if folder == LMMS_EVAL_TASKS else "max_gen_toks")
+        limit = decoding.pop("max_new_tokens" if harness == "lmms-eval" else "max_gen_toks")
         assert {"max_new_tokens": limit, **decoding} == preset.decoding
-    settings = read_task_file(LMMS_EVAL_TASKS / benchmark / f"{task}.yaml")[
-        "lmms_eval_specific_kwargs"
-    ]
+    settings = read_task_file(task_paths("lmms-eval")[task])["lmms_eval_specific_kwargs"]
     named = {} if preset.parser == LIKELIHOOD else {"preset": name}
     if preset.media["media"] == "timed_frames":
         assert settings["hf_vlm"] == named | preset.visual_settings

@@ -6,7 +6,6 @@ import base64
 import importlib
 import io
 import json
-import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -33,14 +32,13 @@ from lmms_egoplan.benchmarks.egothink.prompts import (
 from lmms_egoplan.benchmarks.presets import FIELDS, JUDGE_FIELDS, reject_former_variable
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.paths import LMMS_EVAL_TASKS, TASK_FOLDERS
+from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from lmms_egoplan.report.egothink.answers import read_graded
 from lmms_egoplan.report.sections import remarks_of
 from lmms_egoplan.task_files import package_versions
 
 PRESETS = load_presets()
 VARIABLE = "LMMS_EGOPLAN_PROTOCOL"
-TOOL = Path(__file__).parents[3] / "tools" / "make_tasks.py"
 COUNT = 6  # questions per dimension
 TASK = "egothink_planning_assistance"
 PLANNING = ("assistance", "navigation")
@@ -341,15 +339,6 @@ def test_commands_refuse_the_former_variable_before_they_start(monkeypatch):
         assert done.returncode == 1
         assert done.stdout == ""
         assert done.stderr.startswith("lmms-egoplan: LMMS_EGOPLAN_PROTOCOL=official: ")
-
-
-def test_task_files_are_those_of_the_tool():
-    """After a change of the presets, run ``python tools/make_tasks.py``."""
-    texts = runpy.run_path(str(TOOL))["task_texts"]()
-    folders = TASK_FOLDERS.values()
-    assert {path for folder in folders for path in folder.glob("egothink/*__*.yaml")} == {*texts}
-    for path, text in texts.items():
-        assert path.read_text(encoding="utf-8") == text, path
 
 
 def test_other_prompts_contradict_a_preset(data):

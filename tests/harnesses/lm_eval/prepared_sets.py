@@ -17,8 +17,8 @@ from lmms_egoplan.benchmarks.egoplan.presets import load_presets
 from lmms_egoplan.benchmarks.egothink import presets as egothink
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
-from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
-from lmms_egoplan.task_files import read_task_file
+from lmms_egoplan.paths import LM_EVAL_TASKS
+from lmms_egoplan.task_files import read_task_file, task_paths
 from runs.small_set import prepare_small_set
 
 EGOTHINK = {
@@ -38,7 +38,7 @@ _TEXT_SHORTCUTS = (
     "egoplan_bench2_candidates_only",
 )
 _SHORTCUTS = {name for tasks in shortcut_set.TASKS.values() for name in tasks[2:]}
-_STEPS = read_task_file(LMMS_EVAL_TASKS / "egointent" / "egointent_shortcuts.yaml")["task"]
+_STEPS = read_task_file(task_paths("lmms-eval")["egointent_shortcuts"])["task"]
 WITH_IMAGES = [
     *(name for name in _STEPS if name not in ("egointent", "egointent_blind")),
     *(f"{name}_{condition}" for condition in ("other_image", "marked") for name in EGOTHINK),
