@@ -322,7 +322,8 @@ def _run(path: Path, content: dict[str, Any], files: dict[str, Path]) -> Run:
         config = content["configs"].get(task)
         if config is None:
             continue  # A group of tasks.
-        metrics = {**(member(content, DETAILS, task) or {}), **_metrics(entry)}
+        details = member(content, DETAILS, task)
+        metrics = {**(details if isinstance(details, dict) else {}), **_metrics(entry)}
         scoring = scoring_of(task, config, metrics)
         version = logged_version(content, task)
         if scoring is not None and scoring.count in metrics and DETAILS in content:
