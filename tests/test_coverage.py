@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from lmms_egoplan.benchmarks.actplan.instances import official_instances
-from lmms_egoplan.benchmarks.aggregations import tallied
+from lmms_egoplan.benchmarks.aggregations import question_sets
 from lmms_egoplan.benchmarks.egointent.judge import Prediction, grade
 from lmms_egoplan.benchmarks.egointent.judge_protocol import PAPER
 from lmms_egoplan.benchmarks.egointent.metrics import score_step
@@ -14,7 +14,7 @@ from lmms_egoplan.benchmarks.egoplan.metrics import EGOPLAN_BENCH2_TEST, EGOPLAN
 from lmms_egoplan.benchmarks.egoplan.rank import score_ranking
 from lmms_egoplan.benchmarks.egothink.answers import JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.metrics import score_answer
-from lmms_egoplan.coverage import coverage, coverage_fields
+from lmms_egoplan.coverage import coverage, coverage_values
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.report.egoplan.answers import EGOPLAN, Series
 from lmms_egoplan.report.run import Run, TaskRun, scoring_of
@@ -98,8 +98,8 @@ def test_coverage_is_of_official_questions_or_of_prepared_ones_for_other_data(
     assert coverage([values["coverage"]] * asked) == pytest.approx(
         asked / official if expected is None else expected
     )
-    assert tallied([values["question_set"]]) == question_set
-    assert values["split_size"] == {"split_size": doc["split_size"]}
+    assert question_sets([values["question_set"]]) == question_set
+    assert values["details"]["split_size"] == doc["split_size"]
 
 
 def test_unrated_answers_are_not_covered():
@@ -138,10 +138,10 @@ def test_question_sets_of_egointent(doc, expected):
 def test_a_part_among_official_questions_is_not_called_official():
     official = {"split_size": 4, "question_set": "official"}
     values = [
-        coverage_fields(official, 10, 1),
-        coverage_fields(official | {"origin": "own"}, 10, 1),
+        coverage_values(official, 10, 1),
+        coverage_values(official | {"origin": "own"}, 10, 1),
     ]
-    assert tallied([value["question_set"] for value in values]) == "official (1), own (1)"
+    assert question_sets([value["question_set"] for value in values]) == "official (1), own (1)"
     assert coverage([value["coverage"] for value in values]) == 0.5
 
 

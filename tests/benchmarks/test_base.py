@@ -4,12 +4,14 @@ import json
 import pickle
 import re
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
 import lmms_egoplan
 from lmms_egoplan.benchmarks.actplan import instances
 from lmms_egoplan.benchmarks.actplan.instances import INSTANCES
+from lmms_egoplan.benchmarks.aggregations import DETAILS
 from lmms_egoplan.benchmarks.base import BENCHMARKS, load_judge
 from lmms_egoplan.benchmarks.splits import SPLITS
 from lmms_egoplan.cli.commands import command_tree, load_command
@@ -157,6 +159,17 @@ def test_the_help_names_the_default_judges():
     assert [*dict.fromkeys(word for word in words if word in defaults)] == [*defaults]
 
 
+def check_metrics(task):
+    """Check that a task's main metric is a row, and that its details count the questions."""
+    *rows, last = metrics_of(task)
+    assert main_metric(task) in rows
+    assert last == DETAILS
+    count = count_metric(task)
+    assert count.startswith("num_")
+    aggregate = resolve_name(metrics_of(task)[DETAILS])
+    assert aggregate([{count: 1}, {count: 1}]) == {count: 2}
+
+
 def test_scored_tasks_name_their_benchmark_main_metric_and_count(benchmark):
     """The report finds tasks by the benchmark's name."""
     shared = [
@@ -165,7 +178,7 @@ def test_scored_tasks_name_their_benchmark_main_metric_and_count(benchmark):
     ]
     assert shared
     for task in shared:
-        assert {main_metric(task), count_metric(task)} <= metrics_of(task).keys()
+        check_metrics(task)
     functions = {task["process_results"] for task in shared}
     metrics = [task["metric_list"] for task in shared]
     for tasks in (LMMS_EVAL_TASKS, LM_EVAL_TASKS):

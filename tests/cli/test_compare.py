@@ -518,7 +518,7 @@ def test_missing_questions_and_scores_are_counted_and_named(tmp_path):
     ]
     (path,) = runs[1].glob("*.jsonl")
     unscored = [
-        sample["num_questions"]["sample_id"]
+        sample["details"]["predictions"]["sample_id"]
         for sample in map(json.loads, path.open())
         if "acc" not in sample
     ]

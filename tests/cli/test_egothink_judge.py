@@ -183,7 +183,10 @@ def test_a_complete_run_and_its_average(judge, tmp_path):
         ]
         write_lines(
             tmp_path / "run" / "model" / f"2025_samples_egothink_x_{name}.jsonl",
-            [{"doc_id": number, "score": record} for number, record in enumerate(records)],
+            [
+                {"doc_id": number, "score": {}, "details": {"answer": record}}
+                for number, record in enumerate(records)
+            ],
         )
     out = tmp_path / "judged.jsonl"
     result = run(tmp_path / "run", "--out", out)
@@ -519,7 +522,11 @@ def test_an_incomplete_result_does_not_replace_an_earlier_one(tmp_path, judge):
 
 
 def test_answers_to_other_questions_are_rejected(tmp_path, judge):
-    sample = {"target": "Another thing.", "score": {"id": "counting/1", "answer": "right"}}
+    sample = {
+        "target": "Another thing.",
+        "score": {},
+        "details": {"answer": {"id": "counting/1", "answer": "right"}},
+    }
     samples = write_lines(tmp_path / "1_samples_egothink_reasoning_counting.jsonl", [sample])
     result = run(samples, "--out", tmp_path / "judged.jsonl", code=1)
     assert (

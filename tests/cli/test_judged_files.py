@@ -344,9 +344,9 @@ def test_each_task_is_judged_by_its_own_prompts(judge, tmp_path):
     run = tmp_path / "run"
     run.mkdir()
     samples = {
-        "egointent": {"overall": record, "overall_missing_zero": {}},
-        "egointent_v1": {"overall": record},
-        "egointent_diagnostics": {"diagnostics": record},
+        "egointent": {"overall": {}, "overall_missing_zero": {}, "details": {"step": record}},
+        "egointent_v1": {"overall": {}, "details": {"step": record}},
+        "egointent_diagnostics": {"diagnostics": {}, "details": {"step": record}},
     }
     for task, sample in samples.items():
         (run / f"20260101_120000_samples_{task}.jsonl").write_text(

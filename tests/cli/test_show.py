@@ -120,14 +120,13 @@ def test_nan_is_not_a_score_and_paths_are_not_values(tmp_path):
     def edit(content):
         for task, entry in content["results"].items():
             if task.startswith("egothink_"):
-                entry |= {
-                    "score,judged": math.nan,
-                    "judge_coverage,judged": 0.0,
-                    "judge_model,judged": "/srv/judge",
-                }
-        content["results"]["actplan"] |= {
-            "encoder,scored": "/home/me/encoder",
-            "bleurt_model,scored": "./bleurt",
+                entry |= {"score,judged": math.nan, "judge_coverage,judged": 0.0}
+        for task, details in content["details"].items():
+            if task.startswith("egothink_"):
+                details["judge_model"] = "/srv/judge"
+        content["details"]["actplan"] |= {
+            "encoder": "/home/me/encoder",
+            "bleurt_model": "./bleurt",
         }
 
     change(path, edit)
@@ -163,9 +162,7 @@ def test_goal_step_steps_have_a_separate_heading(tmp_path):
     other = write_run(tmp_path / "2", "lmms-eval", "org/two", answers, log_samples=False)
     change(
         other,
-        lambda content: content["results"]["egointent"].update(
-            {"category,judged": {"make bread": 50.0}}
-        ),
+        lambda content: content["details"]["egointent"].update(category={"make bread": 50.0}),
     )
     result = show(tmp_path)
     assert [row[-1].endswith("(0.3%)") for row in cells(result, "overall")] == [True, False]
@@ -191,9 +188,11 @@ def test_other_tasks_are_shown_too(tmp_path):
             "diagnostics,judged": math.nan,
             "gf,judged": 51.25,
             "gf_stderr,judged": "N/A",
-            "judge_model,judged": "[bold]org/judge[/bold]",
-            "by_place,judged": {"a": 1},
-            "num_steps,judged": 3,
+        }
+        content["details"]["egointent_diagnostics"] = {
+            "judge_model": "[bold]org/judge[/bold]",
+            "by_place": {"a": 1},
+            "num_steps": 3,
         }
         content["configs"]["egointent_diagnostics"] = {"task": "egointent_diagnostics"}
 
@@ -247,13 +246,13 @@ def test_an_interrupted_run_is_reported_and_the_other_runs_are_shown(tmp_path):
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda content: content["results"]["egothink_object_existence"].update(
-            {"num_questions,judged": "many"}
+        lambda content: content["details"]["egothink_object_existence"].update(
+            num_questions="many"
         ),
-        lambda content: content["results"]["egothink_object_existence"].update(
-            {"num_questions,judged": 1e400}
-        ),
+        lambda content: content["details"]["egothink_object_existence"].update(num_questions=1e400),
         lambda content: content["results"].update(egothink_object_existence=[]),
+        lambda content: content["details"].update(egothink_object_existence=[1]),
+        lambda content: content.update(details=[]),
         lambda content: content["configs"].update(egothink_object_existence=[]),
         lambda content: content.update(config=None, versions=[], date={}),
     ],
@@ -294,7 +293,7 @@ def test_a_table_for_a_model_card_has_score_interval_and_number_of_questions(tmp
         if row["Model"] == "Model-7B" and row["Protocol"].startswith("egoplan_val, ")
     )
     value = 100 * sum(sample["score"] for sample in scored) / len(scored)
-    videos = len({sample["video_id"] for sample in scored})
+    videos = len({sample["cluster"] for sample in scored})
     assert row["Score (95 % interval)"].startswith(f"{value:.2f} (")
     assert all(fact in row["Score (95 % interval)"] for fact in (f"{videos} videos", "10"))
     assert (row["n"], row["Coverage"].replace("\u202f", " ")) == ("30", "0.9 %")

@@ -306,15 +306,15 @@ def test_an_engine_gets_the_limits_in_its_processors_units():
         set_engine_budget("vllm_ranker", build("llava")[1], limits, {})
 
 
-def recorded_fields(pixels, preset="seed-bench-r1", fields="none"):
-    """Return the unknown fields in the results of a preset's task on a backend."""
+def recorded_mark(pixels, preset="seed-bench-r1"):
+    """Return the mark about pixels in the results of a preset's task on a backend."""
     results = {
-        "results": {"task": {"unknown_fields,none": fields, "acc,none": 0.5}},
+        "results": {"task": {"acc,none": 0.5}},
         "configs": {"task": {"metadata": {"preset": preset, "version": 1.0}}},
         "versions": {"task": 1.0},
     }
     backend = SimpleNamespace(recorded_settings={} if pixels is None else {"pixels": pixels})
-    return record.recorded(lambda lm: results)(backend)["results"]["task"]["unknown_fields,none"]
+    return record.recorded(lambda lm: results)(backend)["configs"]["task"]["metadata"].get("pixels")
 
 
 def test_a_preset_sets_the_limits_that_it_states(monkeypatch):
@@ -335,8 +335,7 @@ def test_a_preset_sets_the_limits_that_it_states(monkeypatch):
         ]
     )
     assert frames["video_grid_thw"].tolist() == [[2, 18, 18]]  # unchanged
-    assert recorded_fields(pixels) == "none"
-    assert recorded_fields(pixels, fields="thinking") == "thinking"
+    assert recorded_mark(pixels) is None
     assert loaded("qwen2_5_vl", max_pixels=7840)[1]["requested"] == {"max_pixels": 7840}
 
 
@@ -346,6 +345,5 @@ def test_a_preset_whose_limits_do_not_apply_is_marked(monkeypatch):
     without = loaded("llava")[1]
     assert without["requested"] == loaded("qwen2_5_vl")[1]["requested"]
     for pixels in (default, without, None):
-        assert recorded_fields(pixels) == "pixels (other limits)"
-        assert recorded_fields(pixels, fields="thinking") == "thinking, pixels (other limits)"
-        assert recorded_fields(pixels, preset="official") == "none"
+        assert recorded_mark(pixels) == "other limits"
+        assert recorded_mark(pixels, preset="official") is None

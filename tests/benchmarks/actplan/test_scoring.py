@@ -11,10 +11,10 @@ from benchmarks.actplan.tiny_encoder import write_classifier, write_encoder
 from lmms_egoplan.benchmarks.actplan.classifier import load_classifier
 from lmms_egoplan.benchmarks.actplan.metrics import (
     LENGTH_BINS,
+    broken_down,
     classifier_names,
+    details,
     length_bin,
-    mean_by_group,
-    plans_by_group,
     score_plan,
 )
 from lmms_egoplan.benchmarks.actplan.plans import GeneratedPlan
@@ -162,14 +162,16 @@ def test_values_of_a_plan():
     scored = score("\n".join(GOLD[:2]), GOLD, [], truncated=True)
     values = score_plan(DOC, [scored.to_text()])
     assert values["lcs_norm"]["score"] == 0.5
-    assert values["lcs_norm"]["parsed"] == GOLD[:2]
-    assert values["lcs_norm"]["activity"] == "b"
-    assert values["lcs_norm_gold_2"] == {"activity": "b"}
+    assert values["lcs_norm"]["cluster"] == "b"
+    assert values["details"]["plan"]["parsed"] == GOLD[:2]
+    assert values["details"]["plan"]["activity"] == "b"
+    assert values["lcs_norm_gold_2"] == {"cluster": "b"}
     assert "bleurt_correct" not in values
     assert math.isnan(mean_score([values["lcs_norm_gold_2"]]))
     assert coverage([values["coverage"]] * 3) == 3 / 1187
-    assert values["by_length"] == values["parsed_by_length"] == {"group": "1-10", "mean_of": 0.5}
-    assert not [name for name in values if name.startswith("bleurt_by")]
+    breakdown = values["details"]["breakdown"]
+    assert breakdown["groups"] == {"setting": "normal", "length": "1-10", "activity_type": "other"}
+    assert breakdown["measures"] == {"lcs_norm": 0.5, "lcs_norm_parsed": 0.5}
     with pytest.raises(ValueError, match="got the scored plan of"):
         score_plan(DOC | {"id": "another"}, [scored.to_text()])
     judged = replace(
@@ -180,11 +182,12 @@ def test_values_of_a_plan():
         classifier="/models/bleurt",
     )
     values = score_plan(DOC, [judged.to_text()])
-    assert values["bleurt_correct"] == {"score": 1.0, "truncated": False, "activity": "b"}
-    assert values["bleurt_truncated"] == {"truncated": False}
-    assert values["bleurt_by_setting"] == {"group": "normal", "mean_of": 1.0}
-    assert classifier_names([values["bleurt_model"]]) == "/models/bleurt"
-    assert classifier_names([{"name": None}]) == "none: LMMS_EGOPLAN_BLEURT is not set"
+    assert values["bleurt_correct"] == {"cluster": "b", "score": 1.0}
+    assert values["bleurt_truncated"] == {"cluster": "b", "score": 0.0}
+    aggregated = details([values["details"]])
+    assert aggregated["breakdown"]["setting"]["normal"]["bleurt_correct"] == 1.0
+    assert aggregated["bleurt_model"] == "/models/bleurt"
+    assert classifier_names([None]) == "none: LMMS_EGOPLAN_BLEURT is not set"
 
 
 PROBLEM = """(define (problem b_0) (:domain igibson)
@@ -207,9 +210,9 @@ def test_the_goal_check_of_a_plan():
         "goal_names_understood": 1,
     }
     # The values are in the logged samples, but not in the metrics of a run.
-    assert scored.diagnostics().items() <= values["lcs_norm"].items()
-    assert values["lcs_norm"]["goal"]["names"] > 0
-    assert not [name for name in values if "goal" in name]
+    assert scored.diagnostics().items() <= values["details"]["plan"].items()
+    assert values["details"]["plan"]["goal"]["names"] > 0
+    assert not [name for name in {**values, **details([values["details"]])} if "goal" in name]
 
 
 @pytest.mark.parametrize(
@@ -226,7 +229,7 @@ def test_without_a_goal_check_there_is_no_value(problem, text):
     """Covers plans without a problem, without a step, or without an understood step."""
     doc = DOC | {"problem": problem}
     (scored,) = score_plans([GeneratedPlan.of_reply(doc, text)])
-    values = score_plan(doc, [scored.to_text()])["lcs_norm"]
+    values = score_plan(doc, [scored.to_text()])["details"]["plan"]
     assert (values["goal_conditions"], values["goal_conditions_coverage"]) == (None, 0)
 
 
@@ -240,8 +243,11 @@ def test_bins_of_lengths():
 
 
 def test_groups_are_sorted_and_skip_undefined_values():
-    values = [
-        {"group": group} if score is None else {"group": group, "mean_of": score}
+    entries = [
+        {
+            "groups": {"setting": "normal", "length": group, "activity_type": "other"},
+            "measures": {"lcs_norm": score},
+        }
         for group, score in (
             ("51+", 1),
             ("1-10", None),
@@ -251,8 +257,10 @@ def test_groups_are_sorted_and_skip_undefined_values():
             ("unknown", 1),
         )
     ]
-    means = mean_by_group(values)
-    assert list(means) == list(plans_by_group(values)) == ["unknown", "1-10", "11-20", "51+"]
+    by_length = broken_down(entries)["length"]
+    assert list(by_length) == ["unknown", "1-10", "11-20", "51+"]
+    means = {group: numbers["lcs_norm"] for group, numbers in by_length.items()}
     assert (means["51+"], means["1-10"]) == (0.5, 3)
     assert math.isnan(means["11-20"])
-    assert plans_by_group(values) == {"unknown": 1, "1-10": 1, "11-20": 0, "51+": 2}
+    plans = {group: numbers["plans"] for group, numbers in by_length.items()}
+    assert plans == {"unknown": 1, "1-10": 1, "11-20": 0, "51+": 2}

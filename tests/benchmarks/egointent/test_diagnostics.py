@@ -358,12 +358,12 @@ def test_metrics():
     assert aggregate(aggregations.share_of_found, "judge_coverage", values) == pytest.approx(7 / 9)
     assert aggregate(metrics.parsed_share, "parsed", values) == pytest.approx(7 / 9)
     assert aggregate(aggregations.share_of_found, "suspect", values) == 0
-    assert aggregate(aggregations.names, "judge_model", values) == "sees"
-    assert aggregate(aggregations.num_asked, "num_steps", values) == 3
+    details = aggregate(metrics.details, "details", values)
+    assert (details["judge_model"], details["num_steps"]) == ("sees", 3)
     assert aggregate(share_covered, "coverage", values) == pytest.approx((3 - 2 / 4) / 3014)
     assert [value["diagnostics"].get("score") for value in values] == [50.0, None, 22.5]
     assert values[2]["diagnostics"]["missing"] == ["gf", "hic", "tpc"]
-    assert values[0]["diagnostics"]["scenario"] == "make tea"
+    assert values[0]["details"]["step"]["scenario"] == "make tea"
 
 
 def test_nothing_judged_is_not_a_number():

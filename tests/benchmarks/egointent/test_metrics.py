@@ -82,12 +82,23 @@ def aggregate(function, name, steps):
     return function([values[name] for values in steps if name in values])
 
 
+def details_of(steps):
+    """Aggregate the details as a harness does."""
+    return aggregate(metrics.details, "details", steps)
+
+
 def test_values_of_a_step():
     values = score(GRADED)
-    video = {"video_id": "v1"}
+    video = {"cluster": "v1"}
     assert values["local_intent"] == {"score": 80.0, "missing": False} | video
     assert values["next_step_plan"] == {"score": 0.0, "missing": True} | video
     assert values["overall"] == {
+        "cluster": "v1",
+        "score": 40.0,
+        "ratings": GRADED.ratings,
+        "missing": ["next_step_plan"],
+    }
+    assert values["details"]["step"] == {
         "step_id": "s1",
         "fields": GRADED.fields,
         "ratings": GRADED.ratings,
@@ -107,8 +118,8 @@ def test_values_of_a_step():
         "video_id": "v1",
         "scenario": "make tea",
         "environment": "indoor",
-        "score": 40.0,
     }
+    assert values["indoor"] == values["overall"]
     assert "outdoor" not in values
     json.dumps(values, allow_nan=False)
 
@@ -190,7 +201,7 @@ def test_aggregations_equal_slow_ones(steps):
             assert aggregate(metrics.overall, environment, values) == pytest.approx(
                 slow_overall(selected_steps), nan_ok=True
             )
-    scenarios = aggregate(metrics.group_scores, "scenario", values)
+    scenarios = details_of(values)["scenario"]
     assert scenarios.keys() == {step[2] for step in steps}
     for scenario, number in scenarios.items():
         assert number == pytest.approx(
@@ -214,15 +225,16 @@ def test_aggregations_equal_slow_ones(steps):
     assert coverage == pytest.approx(
         judged / len(found_ratings) if found_ratings else math.nan, nan_ok=True
     )
-    truncated = aggregate(aggregations.share, "truncated", values)
+    truncated = aggregate(aggregations.mean_score, "truncated", values)
     assert truncated == pytest.approx(
         sum(tokens) / len(tokens) if tokens else math.nan, nan_ok=True
     )
-    assert aggregate(aggregations.num_known, "truncated_of", values) == len(tokens)
-    assert aggregate(aggregations.names, "judge_model", values) == ("qwen" if judged else "none")
-    unverified = aggregate(aggregations.share, "unverified", values)
+    details = details_of(values)
+    assert details["truncated_of"] == len(tokens)
+    assert details["judge_model"] == ("qwen" if judged else "none")
+    unverified = aggregate(aggregations.mean_score, "unverified", values)
     assert unverified == pytest.approx(sum(step[5] for step in steps) / len(steps))
-    assert aggregate(aggregations.num_asked, "num_steps", values) == len(steps)
+    assert details["num_steps"] == len(steps)
     covered = sum(rating is not None or not is_found for rating, is_found in pairs) / len(FIELDS)
     num_steps = 10 if any(step[5] for step in steps) else 3014
     assert aggregate(share_covered, "coverage", values) == pytest.approx(covered / num_steps)
@@ -236,9 +248,7 @@ def test_unjudged_run_with_missing_fields_has_no_score():
     for field in FIELDS:
         assert math.isnan(aggregate(metrics.field_score, field, values))
     assert math.isnan(aggregate(metrics.overall, "overall", values))
-    assert list(map(math.isnan, aggregate(metrics.group_scores, "scenario", values).values())) == [
-        True
-    ]
+    assert list(map(math.isnan, details_of(values)["scenario"].values())) == [True]
 
 
 def test_run_without_any_field_scores_0():
@@ -247,7 +257,7 @@ def test_run_without_any_field_scores_0():
     assert aggregate(metrics.parsed_share, "parsed", values) == 0
     assert math.isnan(aggregate(aggregations.share_of_found, "judge_coverage", values))
     assert math.isnan(aggregate(aggregations.share_of_found, "suspect", values))
-    assert aggregate(aggregations.names, "judge_model", values) == "none"
+    assert details_of(values)["judge_model"] == "none"
 
 
 def test_overall_is_the_mean_of_the_fields_not_of_the_steps():
@@ -267,17 +277,14 @@ def test_suspect_fields():
 def test_scenarios_from_hardest_to_easiest():
     scores = {"b": 50.0, "easy": 90.0, "a": 50.0, "hard": 10.0, "unjudged": None}
     values = [score(graded((number,) * 3), scenario=name) for name, number in scores.items()]
-    scores = aggregate(metrics.group_scores, "scenario", values)
+    scores = details_of(values)["scenario"]
     assert list(scores) == ["hard", "a", "b", "easy", "unjudged"]
     assert scores["easy"] == 90
 
 
 def test_several_judges_are_all_named():
     judges = {"local_intent": "qwen", "global_intent": "demo", "next_step_plan": None}
-    assert (
-        aggregate(aggregations.names, "judge_model", [score(replace(GRADED, judges=judges))])
-        == "demo, qwen"
-    )
+    assert details_of([score(replace(GRADED, judges=judges))])["judge_model"] == "demo, qwen"
 
 
 @pytest.mark.parametrize("model", TABLE_3)
@@ -317,5 +324,5 @@ def test_the_papers_environments_are_weighted_by_their_steps():
     ],
 )
 def test_media_metric_counts_the_forms(forms, expected):
-    values = [score(replace(GRADED, media=media))["media"] for media in forms]
-    assert aggregations.tallied(values) == expected
+    values = [score(replace(GRADED, media=media)) for media in forms]
+    assert details_of(values)["media"] == expected

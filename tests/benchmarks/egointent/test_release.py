@@ -78,7 +78,7 @@ def test_metrics_have_the_releases_names():
     values = metrics.score_release_step(DOC, [step.to_text()])
     paper = metrics.score_step(DOC, [step.to_text()])
     assert values["procedural_intent"] == paper["global_intent"]
-    assert values["next_step"] == {"missing": True, "video_id": DOC["video_id"], "score": 0.0}
+    assert values["next_step"] == {"missing": True, "cluster": DOC["video_id"], "score": 0.0}
     assert not {"global_intent", "next_step_plan"} & values.keys()
     tasks = [
         read_task_file(LM_EVAL_TASKS.parent / f"shared/{name}.yaml")

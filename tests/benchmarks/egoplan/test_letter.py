@@ -25,7 +25,7 @@ def test_reply(reply, score, unparsed):
     values = score_letter(make_doc(video_source="Ego4D"), reply, EGOPLAN_VAL, read_clear)
     assert values["acc"]["score"] == values["acc_ego4d"]["score"] == score
     assert values["unparsed"]["score"] == unparsed
-    assert (values["predictions"]["prediction"] is None) == bool(unparsed)
+    assert (values["details"]["predictions"]["prediction"] is None) == bool(unparsed)
 
 
 @pytest.mark.parametrize(
@@ -58,5 +58,5 @@ def test_reasoned_replies_without_a_letter_are_counted_and_not_wrong(reply, scor
     part = {"acc_epic_kitchens": scores["acc"]} if "acc" in scores else {}
     assert {name: values[name]["score"] for name in named if name in values} == scores | part
     assert share_covered([values["coverage"]]) == pytest.approx(("acc" in scores) / 3355)
-    assert values["predictions"]["observation"] == ("y" if "y" in reply else None)
+    assert values["details"]["predictions"]["observation"] == ("y" if "y" in reply else None)
     json.dumps(values, allow_nan=False)

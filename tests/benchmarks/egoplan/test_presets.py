@@ -14,9 +14,9 @@ from PIL import Image
 from benchmarks.egoplan import published_reference as published
 from benchmarks.egoplan.bench2_questions import LEAD
 from benchmarks.egoplan.test_published_pipelines import READ, WORDS, records
-from lmms_egoplan.benchmarks.aggregations import tallied
 from lmms_egoplan.benchmarks.egoplan import visuals
 from lmms_egoplan.benchmarks.egoplan.frames import paired_frames
+from lmms_egoplan.benchmarks.egoplan.metrics import details
 from lmms_egoplan.benchmarks.egoplan.presets import (
     LIKELIHOOD,
     load_presets,
@@ -375,9 +375,9 @@ def test_scores_equal_the_reference(benchmark, name):
         assert (
             values["acc"]
             == values[part]
-            == {"score": float(letter == "ABCD"[number % 4]), "video_id": "v"}
+            == {"cluster": "v", "score": float(letter == "ABCD"[number % 4])}
         )
-        assert values["predictions"]["prediction"] == (letter or None)
+        assert values["details"]["predictions"]["prediction"] == (letter or None)
         assert values["unparsed"]["score"] == (letter == "")
         clear = parse_letter(reply, doc["choices"])
         assert values["acc_clear"]["score"] == (clear == "ABCD"[number % 4])
@@ -430,7 +430,7 @@ def test_unknown_fields_are_named(benchmark, name):
     responses = responses if preset.parser == LIKELIHOOD else ["A"]
     expected = UNKNOWN.get((benchmark, name), "none")
     values = score_preset(benchmark, name, doc, responses)
-    assert tallied([values["unknown_fields"]] * 2) == expected
+    assert details([values["details"]] * 2)["unknown_fields"] == expected
     assert values["acc"]["score"] == float(name != "seed-bench-r1")
     shown_in_lm_eval = read_task_file(task_paths("lm-eval")[f"{benchmark}__{name}"])["metadata"]
     values = score_preset(benchmark, name, doc | {"shown": shown_in_lm_eval}, responses)
@@ -439,7 +439,7 @@ def test_unknown_fields_are_named(benchmark, name):
         *([] if expected == "none" else [expected]),
         *([images] if preset.media["media"] != "frames" else []),
     ]
-    assert values["unknown_fields"] == {"fields": ", ".join(named) or "none"}
+    assert values["details"]["unknown_fields"] == (", ".join(named) or "none")
 
 
 def test_every_preset_has_a_task_in_both_harnesses():

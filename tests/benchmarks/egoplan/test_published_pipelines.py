@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.egoplan import published_reference as published
-from lmms_egoplan.benchmarks.aggregations import count
 from lmms_egoplan.benchmarks.egoplan import prompts
 from lmms_egoplan.benchmarks.egoplan.letter import read_as_published, score_letter
-from lmms_egoplan.benchmarks.egoplan.metrics import EGOPLAN_BENCH2_TEST, first_ids
+from lmms_egoplan.benchmarks.egoplan.metrics import EGOPLAN_BENCH2_TEST, details, first_ids
 from lmms_egoplan.benchmarks.egoplan.published import (
     PublishedClips,
     published_clips,
@@ -202,7 +201,7 @@ def test_questions_with_frames_after_the_observation_are_counted(source, actions
         "past_actions": [{"start_frame": a, "stop_frame": b} for a, b in actions],
     }
     values = score_published_clips(doc, RESPONSES)
-    assert values["past_observation"] == {"runs_past": runs_past}
+    assert values["details"]["past_observation"] is runs_past
     assert (values["acc"]["score"], values["coverage"]["scored"]) == (1.0, True)
     assert values.get("acc_within") == (None if runs_past else values["acc"])
 
@@ -213,12 +212,13 @@ def test_questions_on_which_the_authors_code_fails_are_named_and_not_scored(sour
     values = score_published_clips(doc, RESPONSES)
     assert not [name for name in values if name.startswith("acc")]
     assert not values["coverage"]["scored"]
-    assert values["predictions"]["prediction"] is None
-    assert [choice["loss"] for choice in values["predictions"]["choices"]] == [2.0, 1.0, 3.0, 2.5]
+    assert values["details"]["predictions"]["prediction"] is None
+    choices = values["details"]["predictions"]["choices"]
+    assert [choice["loss"] for choice in choices] == [2.0, 1.0, 3.0, 2.5]
     other = score_published_clips(doc | {"past_actions": [], "sample_id": 8}, RESPONSES)
-    assert count([values["authors_fail"], other["authors_fail"]]) == 1
-    assert first_ids([values["authors_fail_ids"], other["authors_fail_ids"]]) == "7"
-    assert first_ids([{"sample_id": number} for number in range(30, 0, -1)]).split(", ")[-2:] == [
+    aggregated = details([values["details"], other["details"]])
+    assert (aggregated["authors_fail"], aggregated["authors_fail_ids"]) == (1, "7")
+    assert first_ids([*range(30, 0, -1)]).split(", ")[-2:] == [
         "20",
         "...",
     ]

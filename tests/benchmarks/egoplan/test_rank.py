@@ -51,8 +51,8 @@ def test_each_score_may_prefer_another_choice():
     values = score_ranking(make_doc(), encode([2.0, 0.5, 0.6, 0.6]), EGOPLAN_VAL)
     scores = {name: value["score"] for name, value in values.items() if "score" in value}
     assert scores == {"acc": 1.0, "acc_sum": 0.0, "acc_bytes": 0.0, "acc_epic_kitchens": 1.0}
-    assert values["predictions"]["prediction"] == "B"
-    assert values["predictions"]["choices"][1] == {
+    assert values["details"]["predictions"]["prediction"] == "B"
+    assert values["details"]["predictions"]["choices"][1] == {
         "loss": 0.5,
         "logprob": -1.5,
         "num_tokens": 3,
@@ -62,7 +62,7 @@ def test_each_score_may_prefer_another_choice():
 
 def test_tie_goes_to_the_first_choice():
     values = score_ranking(make_doc(), encode([2.0, 0.5, 0.5, 0.6]), EGOPLAN_VAL)
-    assert values["ties"] == {"tied": True}
+    assert values["details"]["ties"] is True
     assert values["acc"]["score"] == 1.0
 
 
@@ -71,8 +71,8 @@ def test_question_with_a_loss_that_is_not_finite_is_not_scored(loss):
     values = score_ranking(make_doc(), encode([2.0, 0.5, loss, 0.6]), EGOPLAN_VAL)
     assert not [name for name in values if name.startswith("acc")]
     assert values["coverage"] == {"scored": False, "of": 3355}
-    assert values["predictions"]["prediction"] is None
-    assert values["predictions"]["choices"][2]["loss"] is None
+    assert values["details"]["predictions"]["prediction"] is None
+    assert values["details"]["predictions"]["choices"][2]["loss"] is None
     json.dumps(values, allow_nan=False)
 
 
@@ -84,7 +84,7 @@ def test_stock_backends_have_no_sums():
     )
     assert values["acc"]["score"] == 1.0
     assert not {"acc_sum", "acc_bytes"} & values.keys()
-    assert values["predictions"]["choices"][0]["logprob"] is None
+    assert values["details"]["predictions"]["choices"][0]["logprob"] is None
 
 
 @pytest.mark.parametrize("counts", [[None] * 4, [1, None, 9, 2]])
@@ -101,11 +101,12 @@ def test_sums_without_counts_give_no_accuracy_by_the_papers_score(counts):
         values = score_ranking(make_doc(gold=gold), responses, EGOPLAN_VAL)
         scores = {name: value["score"] for name, value in values.items() if "score" in value}
         assert scores == {"acc_sum": float(gold == "A"), "acc_bytes": float(gold == "C")}
-    assert values["predictions"]["prediction"] is None
+    assert values["details"]["predictions"]["prediction"] is None
     unknown = {"loss": None, "logprob": -3.0, "num_tokens": None, "is_greedy": False}
-    assert values["predictions"]["choices"][1] == unknown
-    assert values["ties"] == {"tied": False}
-    assert share_covered([values["coverage"]]) == num_predictions([values["predictions"]]) == 0
+    assert values["details"]["predictions"]["choices"][1] == unknown
+    assert values["details"]["ties"] is False
+    assert share_covered([values["coverage"]]) == 0
+    assert num_predictions([values["details"]["predictions"]]) == 0
     json.dumps(values, allow_nan=False)
 
 
@@ -118,17 +119,11 @@ def test_question_with_a_sum_that_is_not_finite_is_not_scored(logprob):
         EGOPLAN_VAL,
     )
     assert not [name for name in values if name.startswith("acc")]
-    assert values["predictions"]["choices"][2]["logprob"] is None
+    assert values["details"]["predictions"]["choices"][2]["logprob"] is None
     json.dumps(values, allow_nan=False)
 
 
 def test_test_questions_have_no_accuracy():
     values = score_ranking(make_doc(gold=None), encode([2.0, 0.5, 0.6, 0.6]), EGOPLAN_TEST)
-    assert values.keys() == {
-        "ties",
-        "predictions",
-        "coverage",
-        "split_size",
-        "question_set",
-        "num_questions",
-    }
+    assert values.keys() == {"coverage", "question_set", "details"}
+    assert values["details"].keys() == {"ties", "predictions", "split_size", "num_questions"}

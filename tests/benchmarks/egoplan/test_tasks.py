@@ -226,26 +226,24 @@ def test_val_from_requests_to_results():
         for name, value in output["results"]["egoplan_val"].items()
         if isinstance(value, int | float)
     }
+    details = output["details"]["egoplan_val"]
     expected = {
         "acc": 2 / 3,
         "acc_sum": 2 / 3,
         "acc_bytes": 1 / 3,
         "acc_epic_kitchens": 1 / 2,
         "acc_ego4d": 1.0,
-        "ties": 1,
-        "predictions": 3,
         "coverage": 3 / 3355,
-        "split_size": 5,
-        "num_questions": 4,
     }
     assert {name: results[name] for name in expected} == pytest.approx(expected)
+    assert details == {"ties": 1, "predictions": 3, "split_size": 5, "num_questions": 4}
     assert output["results"]["egoplan_val"]["question_set,none"] == "official by counts"
     assert not [
         value for value in output["results"]["egoplan_val"].values() if isinstance(value, list)
     ]
     # Two questions share a video, so the clustered standard error differs from the naive one.
     assert 0 < results["acc_stderr_clustered"] < results["acc_stderr_clt"]
-    assert "ties_stderr_clt" not in results
+    assert not [name for name in results if name.startswith("details")]
 
     assert [request[:2] for request in model.requests[:4]] == [
         ("Question 11: what next?", text) for text in CHOICES
@@ -254,17 +252,18 @@ def test_val_from_requests_to_results():
     assert {len(request[2]) for request in model.requests} == {8}
 
     sample = output["samples"]["egoplan_val"][0]
-    assert sample["acc"] == {"score": 1.0, "video_id": "P01_13"}
+    assert sample["acc"] == {"cluster": "P01_13", "score": 1.0}
     assert sample["target"] == "A"
-    assert sample["predictions"]["prediction"] == "A"
-    assert sample["predictions"]["choices"][2] == {
+    assert sample["details"]["predictions"]["prediction"] == "A"
+    assert sample["details"]["predictions"]["choices"][2] == {
         "loss": 0.8,
         "logprob": -1.6,
         "num_tokens": 2,
         "is_greedy": False,
     }
     json.dumps(
-        [sample["predictions"] for sample in output["samples"]["egoplan_val"]], allow_nan=False
+        [sample["details"]["predictions"] for sample in output["samples"]["egoplan_val"]],
+        allow_nan=False,
     )
 
 
@@ -297,14 +296,13 @@ def test_generate():
     assert results["acc_ego4d,none"] == 0.0
     assert results["unparsed,none"] == 1 / 4
     assert results["truncated,none"] == 1 / 3
-    assert results["truncated_of,none"] == 3
+    details = output["details"]["egoplan_val_generate"]
+    assert details["truncated_of"] == 3
     samples = output["samples"]["egoplan_val_generate"]
-    assert [sample["truncated"] for sample in samples] == [
-        {"truncated": flag} for flag in (False, True, None, False)
-    ]
+    assert [sample["truncated"].get("score") for sample in samples] == [0.0, 1.0, None, 0.0]
     assert samples[1]["filtered_resps"] == ["The answer is B."]
     assert samples[1]["resps"] == [WRITTEN[12][0]]  # with the thought
-    assert results["predictions,none"] == 3
+    assert details["predictions"] == 3
     assert results["coverage,none"] == pytest.approx(4 / 3355)
     context, settings, images = model.requests[0]
     assert context.split("\n")[:3] == ["Question 11: what next?", "A. put box away", "B. take bag"]

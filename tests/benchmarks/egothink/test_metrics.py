@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmms_egoplan.benchmarks import aggregations
-from lmms_egoplan.benchmarks.aggregations import names
+from lmms_egoplan.benchmarks.aggregations import mean_score
 from lmms_egoplan.benchmarks.egothink import metrics
 from lmms_egoplan.benchmarks.egothink.answers import JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
@@ -37,15 +36,16 @@ def test_a_failed_judgement_that_counts_is_not_covered():
     failed = replace(JUDGED, rating=None, error="no rating", protocol="lmms-eval-0.7.3")
     values = score(failed)
     assert values["score"]["score"] == -100
-    assert values["judge_failed"] == {"failed": True}
-    assert values["judge_coverage"] == {"judged": False}
+    assert values["details"]["judge_failed"] is True
+    assert values["judge_coverage"]["score"] == 0
     assert values["coverage"]["scored"] == 0
     assert score(JUDGED)["coverage"]["scored"] == 1
 
 
 def test_judged_answer():
     values = score(JUDGED)
-    assert values["score"] == {
+    assert values["score"] == {"cluster": "existence/1", "score": 50.0}
+    assert values["details"]["answer"] == {
         "id": "existence/1",
         "answer": "a shoe",
         "truncated": False,
@@ -58,17 +58,16 @@ def test_judged_answer():
         "protocol": None,
         "judge_prompt_tokens": None,
         "judge_reply_tokens": None,
-        "score": 50.0,
     }
-    assert values["judge_coverage"] == {"judged": True}
+    assert values["judge_coverage"] == {"cluster": "existence/1", "score": 1.0}
     json.dumps(values, allow_nan=False)
 
 
 def test_unjudged_answer_has_no_score():
     values = score(UNJUDGED)
     assert "score" not in values["score"]
-    assert values["score"]["error"] == "no judge is set"
-    assert values["judge_coverage"] == {"judged": False}
+    assert values["details"]["answer"]["error"] == "no judge is set"
+    assert values["judge_coverage"]["score"] == 0
 
 
 def test_answer_to_another_question():
@@ -116,32 +115,28 @@ def test_aggregations_equal_slow_ones(answers):
         "truncated": known_flags.count(True) / len(known_flags) if known_flags else nan,
         "suspect": sum(suspect for _, _, suspect in answers) / len(answers),
     }
-    functions = (
-        aggregations.mean_score,
-        aggregations.share,
-        aggregations.share,
-        aggregations.share,
-    )
-    for function, (name, number) in zip(functions, expected.items(), strict=True):
-        assert aggregate(function, name) == pytest.approx(number, nan_ok=True)
-    assert aggregate(names, "judge_model") == ("gpt-4o" if rated else "none")
-    assert aggregate(aggregations.num_asked, "num_questions") == len(answers)
+    for name, number in expected.items():
+        assert aggregate(mean_score, name) == pytest.approx(number, nan_ok=True)
+    details = aggregate(metrics.details, "details")
+    assert details["judge_model"] == ("gpt-4o" if rated else "none")
+    assert details["truncated_of"] == len(known_flags)
+    assert details["num_questions"] == len(answers)
 
 
 def test_several_judges_are_all_named():
     values = [
-        score(replace(JUDGED, judge=judge))["judge_model"] for judge in ("gpt-4o", "demo", "gpt-4o")
+        score(replace(JUDGED, judge=judge))["details"] for judge in ("gpt-4o", "demo", "gpt-4o")
     ]
-    assert names(values) == "demo, gpt-4o"
+    assert metrics.details(values)["judge_model"] == "demo, gpt-4o"
 
 
 def test_several_prompts_are_all_named():
     values = [
-        score(replace(JUDGED, prompts=name))["prompts"]
+        score(replace(JUDGED, prompts=name))["details"]
         for name in ("GPT-4V", "own, system turn", None, "GPT-4V")
     ]
-    assert metrics.prompts_used(values) == "GPT-4V; own, system turn; unknown"
-    assert metrics.prompts_used(values[:1]) == "GPT-4V"
+    assert metrics.details(values)["prompts"] == "GPT-4V; own, system turn; unknown"
+    assert metrics.details(values[:1])["prompts"] == "GPT-4V"
 
 
 def test_averages_match_the_paper():

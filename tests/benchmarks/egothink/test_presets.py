@@ -261,8 +261,8 @@ def evaluated_by_lmms_eval(task, url):
 def test_results_name_the_preset_and_its_judge(data, monkeypatch, harness, preset):
     done, _ = evaluated(monkeypatch, harness, preset)
     judge, task = PRESETS[preset].judge_prompt, named(TASK, preset)
-    assert done["results"][task]["judge_protocol,judged"] == judge
-    assert done["results"][task]["prompts,judged"].startswith(f"preset {preset}")
+    assert done["details"][task]["judge_protocol"] == judge
+    assert done["details"][task]["prompts"].startswith(f"preset {preset}")
     expected = f"{package_versions()[TASK]}{'' if judge == 'paper' else f'-{judge}'}+{preset}"
     assert done["versions"][task] == done["configs"][task]["metadata"]["version"] == expected
     assert done["configs"][task]["metadata"]["asked_as"] == preset

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from benchmarks.egothink.paper import SINGLE_MATH_V2
 from judge_server import JudgeServer, Reply
-from lmms_egoplan.benchmarks.aggregations import count, mean_score, names, num_known
+from lmms_egoplan.benchmarks.aggregations import mean_score
 from lmms_egoplan.benchmarks.egothink.answers import Answer, JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.judge import grade
 from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS, read_first_rating
-from lmms_egoplan.benchmarks.egothink.metrics import score_answer
+from lmms_egoplan.benchmarks.egothink.metrics import details, score_answer
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.cache import cache_key
 from lmms_egoplan.judging.judgement import Prompt
@@ -193,15 +193,15 @@ def test_failed_judgements_count_as_the_protocol_says(log):
     for protocol, score, failed in ((AUTHORS, 100.0, 0), (LMMS_EVAL, -100 / 3, 2)):
         judged, _ = graded(protocol, *answers.values(), answers=tuple(answers))
         values = [score_answer({"id": answer.id}, [answer.to_text()]) for answer in judged]
-        by_metric = {name: [value[name] for value in values] for name in values[0]}
-        assert mean_score(by_metric["score"]) == pytest.approx(score)
-        assert count(by_metric["judge_failed"]) == failed
-        assert names(by_metric["judge_protocol"]) == protocol
-        assert [value["judged"] for value in by_metric["judge_coverage"]] == [True, False, False]
+        aggregated = details([value["details"] for value in values])
+        assert mean_score([value["score"] for value in values]) == pytest.approx(score)
+        assert aggregated["judge_failed"] == failed
+        assert aggregated["judge_protocol"] == protocol
+        assert [value["judge_coverage"]["score"] for value in values] == [1.0, 0.0, 0.0]
         # The judge was asked three times about each failed answer; the tokens are those of all
         # replies.
-        assert count(by_metric["judge_reply_tokens"]) == 1 + 3 * (1 + 3)
-        assert num_known(by_metric["judge_tokens_of"]) == 3
+        assert aggregated["judge_reply_tokens"] == 1 + 3 * (1 + 3)
+        assert aggregated["judge_tokens_of"] == 3
         (warning,) = (line for line in log if "2 of 3 answers are not judged" in line)
         assert ("exclude" in warning, "as -1" in warning) == (not failed, bool(failed))
         log.clear()

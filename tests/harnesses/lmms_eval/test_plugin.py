@@ -152,9 +152,9 @@ def test_a_changed_harness_gets_the_models_and_logs_a_hint(change, monkeypatch, 
 
 def test_the_command_exits_with_a_message_after_a_failed_audit(monkeypatch):
     """As after a run with a forced ranking path."""
-    metrics = {"ranking_audit_difference,none": 0.5, "ranking_tolerance,none": 1e-4}
+    details = {"egoplan_val": {"ranking": {"difference": 0.5, "tolerance": 1e-4}}}
     command = ModuleType("lmms_eval.__main__")
-    command.cli_evaluate_single = lambda _: ({"results": {"egoplan_val": metrics}}, None)
+    command.cli_evaluate_single = lambda _: ({"details": details}, None)
     command.cli_evaluate = lambda: command.cli_evaluate_single(SimpleNamespace(model="hf_vlm"))
     monkeypatch.setitem(sys.modules, command.__name__, command)
     plugin.register()

@@ -13,13 +13,12 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from benchmarks.egoplan.test_prepare import bench2_question, question, write
-from lmms_egoplan.benchmarks.aggregations import tallied
 from lmms_egoplan.benchmarks.egoplan import visuals
 from lmms_egoplan.benchmarks.egoplan.footage import clips
 from lmms_egoplan.benchmarks.egoplan.footage.clips import Label, find_clip, read_label
 from lmms_egoplan.benchmarks.egoplan.frames import progress_of
 from lmms_egoplan.benchmarks.egoplan.letter import read_clear, score_letter
-from lmms_egoplan.benchmarks.egoplan.metrics import EGOPLAN_TEST, EGOPLAN_VAL
+from lmms_egoplan.benchmarks.egoplan.metrics import EGOPLAN_TEST, EGOPLAN_VAL, details
 from lmms_egoplan.benchmarks.egoplan.prepare import (
     Media,
     find_media,
@@ -215,10 +214,11 @@ def test_only_results_from_clips_report_ready_clips(folder):
         score_letter(row, "B", EGOPLAN_VAL, read_clear),
         score_ranking(row, losses, EGOPLAN_TEST),
     ):
-        assert tallied([values["media"]]) == "ready clips"
+        assert details([values["details"]])["media"] == "ready clips"
     prepared = prepare_egoplan(annotations, "val", sources(folder))
     assert "media" not in prepared
-    assert "media" not in score_ranking(EGOPLAN.load("val")[0], losses, EGOPLAN_VAL)
+    values = score_ranking(EGOPLAN.load("val")[0], losses, EGOPLAN_VAL)
+    assert "media" not in values["details"]
 
 
 def test_cutting_resumes_and_repeats_changed_clips(folder):

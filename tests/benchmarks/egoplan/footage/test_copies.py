@@ -105,8 +105,8 @@ def test_a_complete_copy_shows_its_own_media(official, seed_bench, folder):
         first, *later = read_video_frames(video, range(count_video_frames(video)))
         assert first.size == (images[0].size if later else (96, 72))
         values = score_letter(row, "A", EGOPLAN_VAL, read_clear)
-        assert values["media"] == {"media": "public copy seed-bench-r1"}
-        assert values["split_size"] == {"split_size": COUNT}
+        assert values["details"]["media"] == "public copy seed-bench-r1"
+        assert values["details"]["split_size"] == COUNT
         clips = VISUALS.visual_input(row, {"media": "clips", "num_clips": 4, "frames_per_clip": 8})
         assert len(clips) == min(4, len(record["task_progress_metadata"])) + 1
 
