@@ -33,14 +33,16 @@ def splits(tmp_path, monkeypatch):
         save(split, ids, SUMMARY)
 
 
+def logged(sample_id, letter, name):
+    """Return a logged prediction: a metric of the test split, an entry of details of others."""
+    values = {"predictions": {"sample_id": sample_id, "prediction": letter}}
+    return {"details": values} if "egoplan_val" in name else values
+
+
 def submit(folder, predictions, *options, name="samples.jsonl"):
     """Return the result of the command, and the labels in its output by id; None without output."""
     samples = [
-        {
-            "doc_id": number,
-            "input": "What next?\u2028",
-            "predictions": {"sample_id": sample_id, "prediction": letter},
-        }
+        {"doc_id": number, "input": "What next?\u2028"} | logged(sample_id, letter, name)
         for number, (sample_id, letter) in enumerate(predictions)
     ]
     lines = (f"{json.dumps(sample, ensure_ascii=False)}\n" for sample in samples)
@@ -132,6 +134,7 @@ def test_predictions_file_is_read_like_samples(tmp_path):
         ("{}", "line 1: .*EgoPlan"),
         ("[1]", "line 1: .*EgoPlan"),
         ('{"predictions": 3}', "line 1: .*EgoPlan"),
+        ('{"details": {"predictions": 3}}', "line 1: .*EgoPlan"),
         ('{"sample_id": 1, "prediction": "A"}\n{', "line 2: .*JSON"),
         ('{"sample_id": "1", "prediction": "A"}', "sample_id: .*integer.*'1'"),
         ('{"sample_id": 1, "prediction": "AB"}', "prediction: .*A, B, C, D.*'AB'"),
