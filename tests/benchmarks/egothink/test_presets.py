@@ -294,7 +294,9 @@ def test_the_variable_of_the_judge_wins_and_is_visible(data, monkeypatch):
 )
 def test_the_official_pipeline_cuts_replies(data, monkeypatch, preset, judged):
     done, _ = evaluated(monkeypatch, preset=preset, reply="Well. Short Answer: blue")
-    answers = {sample["score"]["answer"] for sample in done["samples"][named(TASK, preset)]}
+    answers = {
+        sample["details"]["answer"]["answer"] for sample in done["samples"][named(TASK, preset)]
+    }
     assert all(answer.startswith(judged) for answer in answers)
 
 
