@@ -258,6 +258,13 @@ def test_a_run_under_a_preset_names_it_and_refuses_another_one(folder, judge):
     assert "protocol: physbrain, now none" in other.stderr
 
 
+def by_question(samples):
+    """Return the logged samples by the question's id."""
+    with samples.open() as lines:
+        records = [json.loads(line) for line in lines]
+    return {record["details"]["predictions"]["sample_id"]: record for record in records}
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("harness", ["lmms-eval", "lm-eval"])
 def test_a_compact_run_is_marked_and_extended_to_a_full_one(plain, folder, judge, harness):
@@ -279,21 +286,17 @@ def test_a_compact_run_is_marked_and_extended_to_a_full_one(plain, folder, judge
     assert scores["questions"] == 11
     assert scores["low"] < scores["value"] < scores["high"]
     (samples,) = (out / "results").rglob("*samples_egoplan_val*.jsonl")
-    asked = {
-        record["predictions"]["sample_id"]: record for record in map(json.loads, samples.open())
-    }
+    asked = by_question(samples)
     result = run(folder, judge, *arguments)
     assert result.returncode == 0, result.stderr
     newest = max(
         (out / "results").rglob("*samples_egoplan_val*.jsonl"),
         key=lambda path: path.stat().st_mtime,
     )
-    answers = {
-        record["predictions"]["sample_id"]: record for record in map(json.loads, newest.open())
-    }
+    answers = by_question(newest)
     assert len(answers) == 24
     for question, record in asked.items():
-        assert answers[question]["predictions"] == record["predictions"]
+        assert answers[question]["details"]["predictions"] == record["details"]["predictions"]
     assert "subset" not in next(iter(answers.values()))["coverage"]
     (progress,) = progress_of(out, read_state(out)).values()
     assert progress.done == progress.total
