@@ -6,7 +6,7 @@ The cache of responses of lmms-eval depends on the names of the functions.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan import letter, published_scores, rank
+from lmms_egoplan.benchmarks.egoplan import letter, rank
 from lmms_egoplan.benchmarks.egoplan.metrics import EGOPLAN_BENCH2_TEST
 
 
@@ -23,6 +23,3 @@ def score_planning_letter(doc: Mapping[str, Any], replies: Sequence[str]) -> dic
 def score_published_letter(doc: Mapping[str, Any], replies: Sequence[str]) -> dict[str, Any]:
     """Score a question that was answered with a letter, read as in the authors' eval.py."""
     return letter.score_letter(doc, replies[0], EGOPLAN_BENCH2_TEST, letter.read_as_published)
-
-
-score_preset = published_scores.score_preset

@@ -361,7 +361,6 @@ def test_cached_responses_are_those_of_the_data(media, tmp_path, monkeypatch):
         ("egoplan_bench2_ranking", "score_planning_choices"),
         ("egoplan_bench2_replies", "score_planning_letter"),
         ("egoplan_bench2_replies_published", "score_published_letter"),
-        ("egoplan_bench2_presets", "score_preset"),
     ],
 )
 def test_scorers_keep_the_names_that_cached_responses_depend_on(file, scorer):
