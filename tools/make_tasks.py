@@ -120,7 +120,14 @@ def _written_function(dumper: yaml.SafeDumper, name: FunctionName) -> yaml.Scala
     return dumper.represent_scalar("!function", str(name))
 
 
+def _written_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    """Return a text; one with line breaks in double quotes."""
+    style = '"' if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
+
+
 _Dumper.add_representer(FunctionName, _written_function)
+_Dumper.add_representer(str, _written_text)
 
 
 @dataclass(frozen=True)
@@ -277,8 +284,9 @@ def _planning_presets(folder: Folder, benchmark: PlanningBenchmark) -> Iterator[
                 "until": [],
                 **folder.generation_arguments(preset.decoding),
             }
-        metadata = folder.read(base)["metadata"] | {
+        metadata = {
             "version": benchmark.other_versions.get(task, benchmark.preset_version),
+            **folder.read(base)["metadata"],
             "preset": preset.name,
         }
         if folder.is_lmms_eval:
