@@ -530,11 +530,13 @@ def check_folder(out: Path) -> None:
 
 
 def metrics_of(out: Path, model: str) -> dict[str, dict]:
-    """Return a model's metrics of each task."""
+    """Return a model's metrics and details of each task."""
     (results,) = out.glob(f"results/{model}/*_results.json")
+    content = json.loads(results.read_text())
     return {
         task: {name.partition(",")[0]: value for name, value in named.items()}
-        for task, named in json.loads(results.read_text())["results"].items()
+        | content["details"].get(task, {})
+        for task, named in content["results"].items()
     }
 
 
@@ -559,7 +561,11 @@ def check_counts(out: Path, model: str, metrics: dict[str, dict]) -> None:
     for task in ("actplan", "actplan_text_only"):
         plans = metrics[task]
         assert (plans["num_plans"], plans["num_gold_2"], plans["coverage"]) == (14, 14, 1)
-        assert plans["plans_by_setting"] == {"counterfactual": 2, "normal": 12}
+        breakdown = plans["breakdown"]["setting"]
+        assert {setting: means["plans"] for setting, means in breakdown.items()} == {
+            "counterfactual": 2,
+            "normal": 12,
+        }
         assert "bleurt_correct" not in plans
         assert (plans["encoder"], "is not set" in plans["bleurt_model"]) == ("encoder", True)
 

@@ -348,7 +348,7 @@ def _remarks(path: Path, content: Mapping[str, Any], run: Run) -> list[str]:
     for task in earlier:
         remarks.append(
             f"{path}: skipped {task}: its version {run.other_tasks[task].version} is older than "
-            f"this package reads ({package_versions()[task]}); run it again"
+            f"this package reads ({_package_version(task)}); run it again"
         )
     unsupported = [task for task in run.other_tasks if task not in earlier]
     if unsupported:
@@ -381,8 +381,15 @@ def _remarks(path: Path, content: Mapping[str, Any], run: Run) -> list[str]:
 
 def _is_earlier(task_run: TaskRun) -> bool:
     """Return true for a task of this package whose version is earlier than the package's."""
-    own_version = package_versions().get(task_run.task)
-    return own_version is not None and age(task_run.version) < age(own_version)
+    own_version = _package_version(task_run.task)
+    if own_version is None or task_run.version is None:
+        return False
+    return age(task_run.version) < age(own_version)
+
+
+def _package_version(task: str) -> str | None:
+    """Return the package's version of a task or of its variant; None for other tasks."""
+    return package_versions().get(base_task(task) or "")
 
 
 def _looks_own(task: str, metrics: Mapping[str, Any]) -> bool:

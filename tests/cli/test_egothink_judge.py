@@ -522,11 +522,8 @@ def test_an_incomplete_result_does_not_replace_an_earlier_one(tmp_path, judge):
 
 
 def test_answers_to_other_questions_are_rejected(tmp_path, judge):
-    sample = {
-        "target": "Another thing.",
-        "score": {},
-        "details": {"answer": {"id": "counting/1", "answer": "right"}},
-    }
+    answer = {"id": "counting/1", "answer": "right"}
+    sample = {"target": "Another thing.", "score": {}, "details": {"answer": answer}}
     samples = write_lines(tmp_path / "1_samples_egothink_reasoning_counting.jsonl", [sample])
     result = run(samples, "--out", tmp_path / "judged.jsonl", code=1)
     assert (

@@ -344,13 +344,13 @@ def test_each_task_is_judged_by_its_own_prompts(judge, tmp_path):
     run = tmp_path / "run"
     run.mkdir()
     samples = {
-        "egointent": {"overall": {}, "overall_missing_zero": {}, "details": {"step": record}},
-        "egointent_v1": {"overall": {}, "details": {"step": record}},
-        "egointent_diagnostics": {"diagnostics": {}, "details": {"step": record}},
+        "egointent": {"overall": {}, "overall_missing_zero": {}},
+        "egointent_v1": {"overall": {}},
+        "egointent_diagnostics": {"diagnostics": {}},
     }
     for task, sample in samples.items():
         (run / f"20260101_120000_samples_{task}.jsonl").write_text(
-            json.dumps({"doc_id": 0} | sample)
+            json.dumps({"doc_id": 0, "details": {"step": record}} | sample)
         )
     out = tmp_path / "judged.jsonl"
     refused = command("judge", "egointent", run, "--out", out)

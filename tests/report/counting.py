@@ -22,7 +22,7 @@ class Counting:
     HEADLINE: name and decimals of the main score.
     OFFICIAL: number of official questions by task. The key None is for all tasks without an entry.
     TABLE: key of the table in which runs are among the published rows.
-    RECORD: key of the answer in a logged sample.
+    RECORD: key of the answer in the details of a logged sample.
     ID: key of the question's id in an answer.
     PAIRS: number of differences in ``report.json``.
     COMPARED: number of pairs in the table of comparisons.

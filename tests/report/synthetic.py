@@ -81,6 +81,7 @@ def write_run(
     groups = _egothink_groups(entries)
     content = {
         "results": groups | entries,
+        "details": {task: _details(task, scored) for task, scored in records.items()},
         "groups": groups,
         "group_subtasks": {task: [] for task in tasks},
         "configs": {task: _config(task, is_lmms) for task in tasks},
@@ -144,6 +145,8 @@ def _entry(task, records, is_lmms):
     name = _kind(task)[1]
     entry = {"alias": task} | ({} if is_lmms else {"name": task, "sample_len": len(records)})
     for metric in _shared(task)["metric_list"]:
+        if metric["metric"] == "details":
+            continue
         if values := [record[metric["metric"]] for record in records if metric["metric"] in record]:
             entry[f"{metric['metric']},{name}"] = metric["aggregation"](values)
             for kind in (
@@ -151,6 +154,16 @@ def _entry(task, records, is_lmms):
             ):
                 entry[f"{metric['metric']}{kind},{name}"] = "N/A"
     return entry
+
+
+def _details(task, records):
+    """Return a task's aggregated details, which are not in the harness's table."""
+    (aggregation,) = (
+        metric["aggregation"]
+        for metric in _shared(task)["metric_list"]
+        if metric["metric"] == "details"
+    )
+    return aggregation([record["details"] for record in records])
 
 
 def _egothink_groups(entries):

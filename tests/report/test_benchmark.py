@@ -45,10 +45,10 @@ class Letters(ScoredTask):
 
 def answer_of(sample):
     """Read a logged sample."""
-    scored, number = sample["acc"], sample["predictions"]["sample_id"]
+    scored, number = sample["acc"], sample["details"]["predictions"]["sample_id"]
     scores = {"acc": scored["score"]}
     return Answer(
-        (number,), str(number), f"question {number}", sample["target"], scores, scored["video_id"]
+        (number,), str(number), f"question {number}", sample["target"], scores, scored["cluster"]
     )
 
 

@@ -170,7 +170,10 @@ def report(tmp_path_factory):
 def scores(run):
     samples = run.tasks["egoplan_val_generate"].samples
     return {
-        sample["predictions"]["sample_id"]: (sample["acc"]["score"], sample["acc"]["video_id"])
+        sample["details"]["predictions"]["sample_id"]: (
+            sample["acc"]["score"],
+            sample["acc"]["cluster"],
+        )
         for sample in samples
     }
 

@@ -126,7 +126,8 @@ def test_a_sample_of_another_form_is_an_error_that_names_run_and_task(any_small)
     run = any_small.runs[0]
     task = next(iter(run.tasks.values()))
     first, *further = task.samples
-    broken = replace(task, samples=(first | {any_small.counting.RECORD: {"id": "1"}}, *further))
+    details = first["details"] | {any_small.counting.RECORD: {"id": "1"}}
+    broken = replace(task, samples=(first | {"details": details}, *further))
     with pytest.raises(LmmsEgoplanError, match=f"{re.escape(run.name)}, samples of {task.task}"):
         build_section(
             any_small.report(
@@ -148,19 +149,19 @@ def run(tmp_path_factory):
         (
             EgoPlanReport,
             "egoplan_val_generate",
-            lambda sample: f"question {sample['num_questions']['sample_id']}",
+            lambda details: f"question {details['predictions']['sample_id']}",
         ),
         (
             EgoThinkReport,
             "egothink_object_existence",
-            lambda sample: f"question {sample['score']['id']}",
+            lambda details: f"question {details['answer']['id']}",
         ),
         (
             EgoIntentReport,
             "egointent",
-            lambda sample: "step {step_id} of video {video_id}".format(**sample["overall"]),
+            lambda details: "step {step_id} of video {video_id}".format(**details["step"]),
         ),
-        (ActPlanReport, "actplan_text_only", lambda sample: f"instance {sample['lcs_norm']['id']}"),
+        (ActPlanReport, "actplan_text_only", lambda details: f"instance {details['plan']['id']}"),
     ],
 )
 def test_a_duplicate_question_is_an_error_that_names_it(run, benchmark, task, question):
@@ -169,5 +170,7 @@ def test_a_duplicate_question_is_an_error_that_names_it(run, benchmark, task, qu
     broken = replace(task_run, samples=(first, second, *further[1:], second, first))
     with pytest.raises(LmmsEgoplanError) as error:
         benchmark([replace(run, tasks=run.tasks | {task: broken})])
-    assert f"run Model-7B, samples of {task}: duplicate {question(second)}" in str(error.value)
+    assert f"run Model-7B, samples of {task}: duplicate {question(second['details'])}" in str(
+        error.value
+    )
     assert build_section(benchmark([run])) is not None

@@ -644,12 +644,12 @@ def test_a_preset_of_the_ledgers_pipeline_has_its_prompt_and_parser(tmp_path):
     task = "egoplan__seed-bench-r1"
 
     def edit(content):
-        for name in ("results", "configs", "versions"):
+        for name in ("results", "details", "configs", "versions"):
             content[name][task] = content[name].pop("egoplan_val_generate")
         content["versions"][task] = content["configs"][task]["metadata"]["version"] = (
             package_versions()[task]
         )
-        content["results"][task]["unknown_fields,none"] = "media, thinking"
+        content["details"][task]["unknown_fields"] = "media, thinking"
 
     tasks = {"egoplan_val_generate": egoplan_replies(3355, 0.4, 1)}
     (table,) = tables_of(tmp_path, "egoplan", "org/Qwen2-VL-7B-Instruct", tasks, edit)
@@ -672,7 +672,7 @@ def test_a_preset_of_the_ledgers_pipeline_has_its_prompt_and_parser(tmp_path):
 def test_frames_of_a_public_copy_are_not_the_same(tmp_path):
     def edit(content):
         with_frames(content)
-        content["results"]["egoplan_val"]["media,none"] = "public copy egolife"
+        content["details"]["egoplan_val"]["media"] = "public copy egolife"
 
     (table,) = tables_of(
         tmp_path, "egoplan", MODEL, {"egoplan_val": egoplan_answers(3355, 0.4, 1)}, edit

@@ -181,7 +181,8 @@ def test_synthetic_runs_have_the_form_of_real_lm_eval_runs(tmp_path, real_run):
     synthetic, real = json.loads(results.read_text()), json.loads(real_run.read_text())
     assert synthetic["results"].keys() == real["results"].keys() - {"egothink_bench"}
     for task, config in synthetic["configs"].items():
-        assert synthetic["results"][task].keys() == real["results"][task].keys()
+        for part in ("results", "details"):
+            assert synthetic[part][task].keys() == real[part][task].keys()
         for name in ("process_results", "metric_list", "output_type"):
             assert config[name] == real["configs"][task][name]
         (own_lines, real_lines) = (

@@ -185,12 +185,15 @@ def test_plans_are_averaged_over_those_with_a_gold_plan_and_by_group(run, task):
     groups = defaultdict(list)
     for (doc, _), (first, _) in zip(answers_to(task), norms, strict=True):
         groups[doc["setting"]].append(first)
-    assert metrics["by_setting"] == pytest.approx(
-        {name: mean(values) for name, values in groups.items()}, abs=6e-5
+    breakdown = metrics["breakdown"]
+    assert {name: means["lcs_norm"] for name, means in breakdown["setting"].items()} == (
+        pytest.approx({name: mean(values) for name, values in groups.items()}, abs=6e-5)
     )
-    assert metrics["plans_by_setting"] == {name: len(values) for name, values in groups.items()}
+    assert {name: means["plans"] for name, means in breakdown["setting"].items()} == {
+        name: len(values) for name, values in groups.items()
+    }
     tens = Counter((plan["reference_lengths"][0] - 1) // 10 for _, plan in answers_to(task))
-    assert metrics["plans_by_length"] == {
+    assert {name: means["plans"] for name, means in breakdown["length"].items()} == {
         f"{10 * ten + 1}-{10 * ten + 10}": tens[ten] for ten in range(5)
     } | {"51+": tens[5]}
     if task == "actplan":
@@ -312,25 +315,31 @@ def test_numbers_may_differ_in_the_last_digits(run, factor, is_equal):
 
 def test_groups_are_compared_one_by_one(run):
     task = run.tasks["actplan"]
-    groups = task.metrics["plans_by_length"]
+    breakdown = task.metrics["breakdown"]
+    groups = breakdown["length"]
     first = groups["1-10"]
+    plans = first["plans"]
+    length = "breakdown of length of"
     changes = {
-        f"plans_by_length of 1-10: {first + 1} in the results, {first} from the samples": groups
-        | {"1-10": first + 1},
-        "plans_by_length of 61+: 1 in the results, nothing from the samples": groups | {"61+": 1},
-        f"plans_by_length of 1-10: nothing in the results, {first} from the samples": dict(
+        f"{length} 1-10 of plans: {plans + 1} in the results, {plans} from the samples": groups
+        | {"1-10": first | {"plans": plans + 1}},
+        f"{length} 61+: {{'plans': 1}} in the results, nothing from the samples": groups
+        | {"61+": {"plans": 1}},
+        f"{length} 1-10: nothing in the results, {first} from the samples": dict(
             list(groups.items())[1:]
         ),
     }
+
+    def with_groups(other):
+        other_breakdown = {"breakdown": breakdown | {"length": other}}
+        return replace(task, metrics=task.metrics | other_breakdown)
+
     for message, other in changes.items():
         with pytest.raises(
             LmmsEgoplanError, match=r"samples:\n  " + re.escape(message) + r"\nThe "
         ):
-            check(run, replace(task, metrics=task.metrics | {"plans_by_length": other}))
-    check(
-        run,
-        replace(task, metrics=task.metrics | {"plans_by_length": dict(reversed(groups.items()))}),
-    )
+            check(run, with_groups(other))
+    check(run, with_groups(dict(reversed(groups.items()))))
 
 
 def test_nan_equals_nan_and_no_number(tmp_path):
@@ -350,6 +359,7 @@ def test_nan_equals_nan_and_no_number(tmp_path):
         ("acc", {"score": "high"}),
         ("acc", {"score": None}),
         ("coverage", {"scored": True}),
+        ("details", {"predictions": "B"}),
     ],
 )
 def test_records_of_another_form_are_an_error_that_names_the_metric(run, metric, record):
@@ -364,10 +374,11 @@ def test_a_conflict_of_ranking_paths_says_what_to_do(run):
     use = {"path": "packed", "kind": "image", "audit": None, "rejected": []}
     uses = [use | {"rejected": ["packed"]}, *[use] * (len(task.samples) - 1)]
     samples = [
-        sample | {"ranking_audits": audit} for sample, audit in zip(task.samples, uses, strict=True)
+        sample | {"details": sample["details"] | {"ranking": use_of_sample}}
+        for sample, use_of_sample in zip(task.samples, uses, strict=True)
     ]
     pattern = (
-        r"egoplan_val: ranking_audits: \d+ questions \(image\) .* packed.* --model_args "
+        r"egoplan_val: details: \d+ questions \(image\) .* packed.* --model_args "
         r"\.\.\.,ranking_path=full"
     )
     with pytest.raises(LmmsEgoplanError, match=pattern):

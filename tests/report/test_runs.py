@@ -15,6 +15,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.recompute import check
 from lmms_egoplan.report.runs import read_runs, read_scores
 from lmms_egoplan.report.samples import find_sample_files, sample_file, start_time
+from lmms_egoplan.task_files import package_versions
 from patience import processor_time_below
 from report.reading import HARNESSES, all_tasks, names_of, one_task, only
 from report.synthetic import write_run
@@ -40,12 +41,12 @@ def test_a_run_of_all_tasks_is_read_completely(tmp_path, harness):
     content = json.loads(path.read_text())
     for name, task in run.tasks.items():
         assert (task.task, task.config) == (name, content["configs"][name])
-        values = {
+        rows = {
             key.split(",")[0]: value
             for key, value in content["results"][name].items()
             if "," in key and "stderr" not in key
         }
-        assert json.dumps(task.metrics) == json.dumps(values)
+        assert json.dumps(task.metrics) == json.dumps(content["details"][name] | rows)
         (log,) = (
             file
             for file in sample_files(path)
@@ -164,10 +165,10 @@ def test_results_without_samples_have_scores_and_a_remark(tmp_path, harness):
         (b'{"doc_id": 3, "acc": {"sco', "invalid JSON"),
         (b"\xff\xfe\xfd", "invalid JSON"),
         (b'["acc"]', "expected an object, found ['acc']"),
-        (b'{"num_questions": {"sample_id": 3}, "acc": 1.0}', "acc: expected an object, found 1.0"),
+        (b'{"details": {"num_questions": 1}, "acc": 1.0}', "acc: expected an object, found 1.0"),
         (
-            b'{"acc": {"score": 1.0, "video_id": "v"}}',
-            "num_questions: expected an object, found nothing",
+            b'{"acc": {"score": 1.0, "cluster": "v"}}',
+            "details: expected an object, found nothing",
         ),
         (b"[" * 100_000, "invalid JSON"),
     ],
@@ -215,7 +216,7 @@ def test_lm_eval_on_several_processes_omits_metrics_that_a_question_lacks(tmp_pa
     """In such runs, lm-eval logs None for them. A metric that no question has is NaN."""
     path = write_run(tmp_path, "lm-eval", "m", {"egointent": egointent_answers(10, 50)})
     (log,) = sample_files(path)
-    absent = dict.fromkeys(("indoor", "outdoor", "category"))
+    absent = dict.fromkeys(("indoor", "outdoor", "acc_sum"))
     lines = [absent | json.loads(line) for line in log.read_text().splitlines()]
     log.write_text("".join(json.dumps(line) + "\n" for line in lines))
     content = json.loads(path.read_text())
@@ -252,6 +253,30 @@ def test_tasks_of_other_projects_are_skipped_by_name(tmp_path):
     (line,) = runs.skipped
     assert line.startswith(f"{path}: ")
     assert line.endswith(": egothink_object_existence")
+
+
+@pytest.mark.parametrize("harness", HARNESSES)
+def test_tasks_of_an_earlier_version_are_skipped_with_both_versions(tmp_path, harness):
+    """They have counts and texts in the table of results, and no details."""
+    tasks = {"egoplan_val": egoplan_answers(5, 0.5), "egoplan_val_16": egoplan_answers(5, 0.5)}
+    write_run(tmp_path / "current", harness, "current", {"actplan": actplan_answers(3, 0.5)})
+    path = write_run(tmp_path / "earlier", harness, "m", tasks)
+    content = json.loads(path.read_text())
+    for task, details in content.pop("details").items():
+        content["results"][task] |= {f"{name},none": value for name, value in details.items()}
+        content["versions"][task] = content["configs"][task]["metadata"]["version"] = 0.5
+    path.write_text(json.dumps(content))
+    package_version = package_versions()["egoplan_val"]
+    skipped = tuple(
+        f"{path}: skipped {task}: its version 0.5 is older than this package reads "
+        f"({package_version}); run it again"
+        for task in tasks
+    )
+    runs = read_runs([tmp_path])
+    assert (only(runs).name, runs.skipped) == ("current", skipped)
+    with pytest.raises(LmmsEgoplanError) as error:
+        read_runs([path])
+    assert all(line in str(error.value) for line in skipped)
 
 
 def test_variants_of_tasks_with_other_names_are_read(tmp_path):

@@ -32,16 +32,20 @@ def write(folder, tasks, unknown):
         samples = [json.loads(line) for line in log.read_text().splitlines()]
         for sample in samples:
             is_cut = None if sample["doc_id"] in unknown else sample["doc_id"] % 2 == 0
-            sample["truncated"] = sample["truncated_of"] = {"truncated": is_cut}
-            if "score" in sample:
-                sample["score"]["truncated"] = is_cut
+            cluster = sample["truncated"]["cluster"]
+            sample["truncated"] = {"cluster": cluster}
+            if is_cut is not None:
+                sample["truncated"]["score"] = float(is_cut)
+            sample["details"]["truncated_of"] = int(is_cut is not None)
+            if "answer" in sample["details"]:
+                sample["details"]["answer"]["truncated"] = is_cut
         log.write_text("".join(json.dumps(sample) + "\n" for sample in samples))
-        known = [cut for sample in samples if (cut := sample["truncated"]["truncated"]) is not None]
-        values = {"truncated": sum(known) / len(known), "truncated_of": len(known)}
-        entry = content["results"][task]
-        entry.update(
-            {name: values[name.split(",")[0]] for name in entry if name.split(",")[0] in values}
-        )
+        known = [
+            sample["truncated"]["score"] for sample in samples if "score" in sample["truncated"]
+        ]
+        (name,) = (name for name in content["results"][task] if name.startswith("truncated,"))
+        content["results"][task][name] = sum(known) / len(known)
+        content["details"][task]["truncated_of"] = len(known)
     path.write_text(json.dumps(content))
     return folder
 

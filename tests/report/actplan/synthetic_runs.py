@@ -113,7 +113,7 @@ def _measured(folder, pattern):
     (path,) = (folder / "runs").glob(pattern)
     plans = []
     for line in path.read_text(encoding="utf-8").splitlines():
-        plan = json.loads(line)["lcs_norm"]
+        plan = json.loads(line)["details"]["plan"]
         ratios = [
             None if lcs is None else lcs / max(len(plan["official"]), gold)
             for lcs, gold in zip(plan["lcs_each"], plan["reference_lengths"], strict=True)
@@ -155,7 +155,7 @@ class ActPlanCounting(Counting):
     HEADLINE = ("lcs_norm", 3)
     OFFICIAL = MappingProxyType({None: 1187, "actplan_normal": 825})
     TABLE = "actplan_table4"
-    RECORD = "lcs_norm"
+    RECORD = "plan"
     COMPARED = 6
     CLUSTER = "activity"
     TOP = 1

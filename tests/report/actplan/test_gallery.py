@@ -192,9 +192,8 @@ def test_a_malformed_sample_raises_an_error_that_names_the_run(runs, change, fac
     (run,) = (run for run in runs if run.name == WEAK)
     task = run.tasks["actplan"]
     first_sample, *later_samples = task.samples
-    broken = replace(
-        task,
-        samples=(first_sample | {"lcs_norm": first_sample["lcs_norm"] | change}, *later_samples),
-    )
+    details = first_sample["details"]
+    broken_details = details | {"plan": details["plan"] | change}
+    broken = replace(task, samples=(first_sample | {"details": broken_details}, *later_samples))
     with pytest.raises(LmmsEgoplanError, match=rf"run {WEAK}, samples of actplan: .*{fact}"):
         build_section(ActPlanReport([replace(run, tasks={"actplan": broken})]))

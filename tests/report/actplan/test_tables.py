@@ -200,11 +200,13 @@ def test_a_run_without_samples_has_the_scores_of_the_harness(section, runs):
     }
     for key, by in (("actplan_by_length", "length"), ("actplan_by_activity_type", "activity_type")):
         groups = {row["group"]: row for row in run_rows(section, key) if row["model"] == MUTE}
-        assert set(groups) == set(metrics[f"by_{by}"])
+        breakdown = metrics["breakdown"][by]
+        assert set(groups) == set(breakdown)
         for group, row in groups.items():
-            norm = None if group == "unknown" else metrics[f"by_{by}"][group]
-            assert (row["lcs_norm"], row["plans"]) == (norm, metrics[f"plans_by_{by}"][group])
-            assert row["bleurt_correct"] == near(100 * metrics[f"bleurt_by_{by}"][group])
+            means = breakdown[group]
+            norm = None if group == "unknown" else means["lcs_norm"]
+            assert (row["lcs_norm"], row["plans"]) == (norm, means["plans"])
+            assert row["bleurt_correct"] == near(100 * means["bleurt_correct"])
             assert (row["low"], row["verdicts"]) == (None, None)
     assert any(text.startswith(f"{MUTE}: no samples") for text in section.remarks)
 

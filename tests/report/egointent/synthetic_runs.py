@@ -23,7 +23,7 @@ NAMES = {"a": "First-7B", "b": "Second-7B", "c": "Third-7B"}
 def records(written, run):
     """The steps of a run, straight from its file."""
     (path,) = (written / run).rglob("*samples_egointent*.jsonl")
-    return [json.loads(line)["overall"] for line in path.read_text().splitlines()]
+    return [json.loads(line)["details"]["step"] for line in path.read_text().splitlines()]
 
 
 def score(steps, name):
@@ -47,7 +47,7 @@ class EgoIntentCounting(Counting):
     TASK = "egointent"
     HEADLINE = ("overall", 2)
     TABLE = "egointent_table3"
-    RECORD = "overall"
+    RECORD = "step"
     ID = "step_id"
     PAIRS = COMPARED = 3
     GROUPS = (

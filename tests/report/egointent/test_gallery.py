@@ -218,7 +218,7 @@ def test_malformed_logged_step_names_field_and_value(runs, change, problem):
     first, *later = task.samples
     doc = ["a"] if change is None else first["doc"] | change
     broken = replace(task, samples=(first | {"doc": doc}, *later))
-    step = first["overall"]["step_id"]
+    step = first["details"]["step"]["step_id"]
     with pytest.raises(
         LmmsEgoplanError,
         match=f"Third-7B, samples of egointent: step {step}: the logged step: {problem}",

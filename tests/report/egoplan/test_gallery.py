@@ -81,7 +81,7 @@ def test_a_reader_may_read_another_capital(tmp_path, bert, prediction, is_read):
     (samples,) = tmp_path.glob("*/*_samples_*.jsonl")
     lines = [json.loads(line) for line in samples.read_text().splitlines()]
     number = next(number for number, line in enumerate(lines) if line["acc"]["score"] == 0)
-    lines[number]["predictions"]["prediction"] = prediction
+    lines[number]["details"]["predictions"]["prediction"] = prediction
     samples.write_text("".join(json.dumps(line) + "\n" for line in lines))
     runs = read_runs([tmp_path]).runs
     if not is_read:
@@ -173,19 +173,25 @@ def test_questions_about_other_videos_do_not_match(runs, bert):
     "damage",
     [
         {"target": "E"},
-        {"split_size": {"split_size": None}},
-        {"predictions": {"prediction": "A"}},
-        {"predictions": {"sample_id": 1, "prediction": "AB"}},
-        {"predictions": {"sample_id": 1, "prediction": "A", "choices": [{"loss": 1.0}]}},
-        {"predictions": {"sample_id": 1, "prediction": "A", "choices": [{}] * 4}},
-        {"acc": {"score": 0.5, "video_id": "P01_1"}},
+        {"details": {"split_size": None}},
+        {"details": {"predictions": {"prediction": "A"}}},
+        {"details": {"predictions": {"sample_id": 1, "prediction": "AB"}}},
+        {
+            "details": {
+                "predictions": {"sample_id": 1, "prediction": "A", "choices": [{"loss": 1.0}]}
+            }
+        },
+        {"details": {"predictions": {"sample_id": 1, "prediction": "A", "choices": [{}] * 4}}},
+        {"acc": {"score": 0.5, "cluster": "P01_1"}},
         {"doc": {"question": "What next?"}},
     ],
 )
 def test_malformed_samples_are_named(runs, damage):
     run = next(run for run in runs if run.name == "Small")
     task_run = run.tasks["egoplan_val"]
-    damaged = replace(task_run, samples=(task_run.samples[0] | damage, *task_run.samples[1:]))
+    first, *further = task_run.samples
+    details = first["details"] | damage.get("details", {})
+    damaged = replace(task_run, samples=(first | damage | {"details": details}, *further))
     with pytest.raises(
         LmmsEgoplanError, match=r"run Small, samples of egoplan_val: .*run again: .*--log_samples"
     ):

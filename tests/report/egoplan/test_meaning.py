@@ -310,8 +310,7 @@ def test_a_run_without_its_own_task_has_no_difference(runs):
 def test_inexact_tasks_have_neither_gain_nor_difference(runs, inexact):
     run = next(run for run in runs if run.name == "Watches")
     audited = run.tasks[inexact].metrics | {
-        "ranking_audit_difference": 2e-3,
-        "ranking_tolerance": 1e-4,
+        "ranking": {"difference": 2e-3, "tolerance": 1e-4},
     }
     tasks = run.tasks | {inexact: replace(run.tasks[inexact], metrics=audited)}
     section = build_section(EgoPlanReport([replace(run, tasks=tasks)]))

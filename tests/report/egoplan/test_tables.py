@@ -211,7 +211,7 @@ def test_reasoned_replies_without_a_letter_are_counted_and_not_wrong(tmp_path, b
         assert (answer.verdict == "unscored") == (letter is None)
 
 
-AUDITED = {"ranking_audit_difference": 2e-3, "ranking_tolerance": 1e-4}
+AUDITED = {"difference": 2e-3, "tolerance": 1e-4}
 
 
 def with_metrics(runs, name, metrics):
@@ -226,7 +226,7 @@ def with_metrics(runs, name, metrics):
 
 
 def test_a_run_beyond_its_tolerance_is_neither_ranked_nor_compared(runs, section, bert):
-    report = with_metrics(runs, "Small", AUDITED)
+    report = with_metrics(runs, "Small", {"ranking": AUDITED})
     (headline,) = (line for line in report.headlines if line.run == "Small")
     assert any("0.002 nats, more than 0.0001" in reason for reason in headline.apart)
     assert any(table.key == "egoplan_comparisons" for table in section.tables)
@@ -241,11 +241,9 @@ def test_a_run_beyond_its_tolerance_is_neither_ranked_nor_compared(runs, section
     assert [("0.002" in cell) for cell in row.values[1:]].count(True) == 1
 
 
-@pytest.mark.parametrize(
-    "audits", [{"ranking_audit_difference": 9e-5}, {"ranking_audit_difference": float("nan")}]
-)
+@pytest.mark.parametrize("audits", [{"difference": 9e-5}, {"difference": float("nan")}])
 def test_a_run_within_its_tolerance_or_without_audits_is_compared(runs, audits):
-    report = with_metrics(runs, "Small", AUDITED | audits)
+    report = with_metrics(runs, "Small", {"ranking": AUDITED | audits})
     assert any(
         table is not None and table.key == "egoplan_comparisons" for table in report.tables()
     )
@@ -254,7 +252,7 @@ def test_a_run_within_its_tolerance_or_without_audits_is_compared(runs, audits):
 
 def test_near_ties_and_the_backends_note_are_shown(runs):
     text = "vLLM not compared with transformers for this model"
-    report = with_metrics(runs, "Small", {"near_ties": 3, "ranking_note": text})
+    report = with_metrics(runs, "Small", {"ranking": {"near_ties": 3, "note": text}})
     assert any(text in remark for remark in remarks_of(report))
     cells = {row.values[0].strip(): row.values[1:] for row in compact_table(report).rows}
     assert text in cells["ranking"]

@@ -30,7 +30,7 @@ def records(written, run):
     records_by_dimension = {name: [] for name in NAMES}
     for path in sorted((written / run).rglob("*samples_egothink*.jsonl")):
         for line in path.read_text().splitlines():
-            record = json.loads(line)["score"]
+            record = json.loads(line)["details"]["answer"]
             records_by_dimension[record["id"].split("/")[0]].append(record)
     return records_by_dimension
 
@@ -54,7 +54,7 @@ class EgoThinkCounting(Counting):
     HEADLINE = ("average", 1)
     OFFICIAL = MappingProxyType({None: 700})
     TABLE = "egothink_table3"
-    RECORD = "score"
+    RECORD = "answer"
     CLUSTER = "id"
     LABELLED = "First-7B"
     PAIRS = COMPARED = 3

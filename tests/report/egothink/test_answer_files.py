@@ -43,10 +43,12 @@ def test_all_kinds_of_files(tmp_path):
     }
     run = tmp_path / "run"
     write_lines(
-        run / "m" / "2_samples_egothink_object_existence.jsonl", [{"doc_id": 0, "score": record}]
+        run / "m" / "2_samples_egothink_object_existence.jsonl",
+        [{"doc_id": 0, "score": {}, "details": {"answer": record}}],
     )
     write_lines(
-        run / "m" / "1_samples_egothink_activity.jsonl", [{"score": record | {"id": "activity/7"}}]
+        run / "m" / "1_samples_egothink_activity.jsonl",
+        [{"score": {}, "details": {"answer": record | {"id": "activity/7"}}}],
     )
     write_lines(run / "m" / "1_samples_egoplan_val.jsonl", [{"predictions": {}}])
     rated = judged_file(tmp_path / "own.jsonl", [judged("counting/1", "<b>é")])
@@ -70,7 +72,12 @@ MALFORMED = (
     ("{}", "line 1: id: .*found nothing"),
     ('{"id": 1, "answer": ""}', "line 1: id: .*found 1"),
     ('{"id": "existence/1"}', "line 1: answer: .*found nothing"),
-    ('{"score": {"id": "existence/1", "answer": null}}', "line 1: answer: .*found nothing"),
+    (
+        '{"score": {}, "details": {"answer": {"id": "existence/1", "answer": null}}}',
+        "line 1: answer: .*found nothing",
+    ),
+    ('{"score": {}, "details": {}}', "line 1: expected an object with id and answer"),
+    ('{"score": {"id": "existence/1"}}', "line 1: no details: an earlier version .*run it again"),
     ('{"id": "existance/1", "answer": ""}', r"line 1: id .*'existance/1'"),
     ('{"id": "existence/1", "answer": "", "truncated": 1}', "line 1: truncated: .*found 1"),
     ('{"id": "existence/1", "answer": ""}\n' * 2, r"line 2: duplicate id 'existence/1'.*line 1"),
