@@ -26,6 +26,7 @@ from lmms_egoplan import __version__
 from lmms_egoplan.benchmarks.conditions import SHORTCUTS
 from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION
 from lmms_egoplan.benchmarks.egointent.prompts import PROMPT_VERSION
+from lmms_egoplan.benchmarks.egoplan.published_scores import score_preset
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.paths import LM_EVAL_TASKS
 from lmms_egoplan.task_files import package_versions
@@ -37,6 +38,7 @@ _KINDS = {
     "egoplan_val_generate": ("egoplan_replies", "none"),
     "egoplan_val_reasoned": ("egoplan_reasoned", "none"),
     "egoplan_val_clips_published": ("egoplan_published_ranking", "none"),
+    "egoplan__": ("egoplan_presets", "none"),
     "egoplan": ("egoplan_ranking", "none"),
     "egothink": ("egothink", "judged"),
     "egointent": ("egointent", "judged"),
@@ -127,13 +129,25 @@ def _seconds(time):
 
 
 def _scored(task, answers, is_lmms):
-    score = _shared(task)["process_results"]
+    score = _scorer(task)
     responses = (
         answers.responses
         if is_lmms
         else [[*map(_without_truncation, texts)] for texts in answers.responses]
     )
     return [score(doc, response) for doc, response in zip(answers.docs, responses, strict=True)]
+
+
+def _scorer(task):
+    """Return the function that scores a task's questions."""
+    benchmark, _, preset = task.partition("__")
+    if not preset:
+        return _shared(task)["process_results"]
+
+    def score(doc, replies):
+        return score_preset(benchmark, preset, doc, replies)
+
+    return score
 
 
 def _without_truncation(response):
@@ -194,16 +208,18 @@ def _config(task, is_lmms):
     return {
         "task": task,
         "test_split": "val",
-        "process_results": source_of(shared["process_results"]),
+        "process_results": source_of(_scorer(task)),
         "metric_list": [
             metric | {"aggregation": source_of(metric["aggregation"])}
             for metric in shared["metric_list"]
         ],
         "output_type": "generate_until"
-        if name != "none" or "generate" in task
+        if name != "none" or "generate" in task or "__" in task
         else "multiple_choice",
         "repeats": 1,
-        "metadata": {"version": _version(task), **shared["metadata"], **_shortcut(task)}
+        "metadata": {"version": _version(task), **shared["metadata"]}
+        | _shortcut(task)
+        | _preset(task)
         | (_PROMPTS if task.startswith("egointent") else {}),
     }
 
@@ -214,6 +230,12 @@ def _shortcut(task):
         if task.endswith(f"_{name}"):
             return {"shortcut": name, "condition_of": task.removesuffix(f"_{name}")}
     return {}
+
+
+def _preset(task):
+    """Return the preset that a task's name ends with, as its metadata have it."""
+    _, _, preset = task.partition("__")
+    return {"preset": preset} if preset else {}
 
 
 @cache
@@ -313,7 +335,8 @@ def _read_shared(name):
     def function(_, node):
         module, _, attribute = node.value.rpartition(".")
         path = folder / f"{module}.py"
-        return getattr(_load(path) if path.exists() else import_module(module), attribute)
+        # A preset's own file has the function that scores it.
+        return getattr(_load(path) if path.exists() else import_module(module), attribute, None)
 
     Loader.add_constructor("!function", function)
     path = folder / f"{name}.yaml"

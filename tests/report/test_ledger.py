@@ -650,6 +650,7 @@ def test_a_preset_of_the_ledgers_pipeline_has_its_prompt_and_parser(tmp_path):
             package_versions()[task]
         )
         content["details"][task]["unknown_fields"] = "media, thinking"
+        content["configs"][task]["metadata"]["pixels"] = "other limits"
 
     tasks = {"egoplan_val_generate": egoplan_replies(3355, 0.4, 1)}
     (table,) = tables_of(tmp_path, "egoplan", "org/Qwen2-VL-7B-Instruct", tasks, edit)
@@ -666,7 +667,7 @@ def test_a_preset_of_the_ledgers_pipeline_has_its_prompt_and_parser(tmp_path):
     )
     (report,) = [report_class(x.name) for x in BENCHMARKS if x.name == "egoplan"]
     remarks = [*remarks_of(report(read_runs([tmp_path]).runs))]
-    assert sum("media, thinking" in remark for remark in remarks) == 1
+    assert sum("media, thinking, pixels (other limits)" in remark for remark in remarks) == 1
 
 
 def test_frames_of_a_public_copy_are_not_the_same(tmp_path):

@@ -161,7 +161,7 @@ def test_questions_about_other_videos_do_not_match(runs, bert):
     """The ids, the right letters and the length of the annotation file are equal."""
     run = next(run for run in runs if run.name == "Small")
     task_run = run.tasks["egoplan_val"]
-    moved = {"acc": {"score": 1.0, "video_id": "P99_9"}}
+    moved = {"acc": {"score": 1.0, "cluster": "P99_9"}}
     damaged = replace(task_run, samples=tuple(sample | moved for sample in task_run.samples))
     remarks = build_section(
         EgoPlanReport([replace(run, tasks={"egoplan_val": damaged})], Inputs(bert))

@@ -9,7 +9,7 @@ from statistics import mean
 
 import pytest
 
-from benchmarks.egoplan.synthetic import egoplan_answers
+from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_replies
 from lmms_egoplan.encoder import ENCODER_VARIABLE
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.compact import compact_table
@@ -258,6 +258,23 @@ def test_near_ties_and_the_backends_note_are_shown(runs):
     assert text in cells["ranking"]
     assert "3" in cells["near ties"]
     assert not any(text in reason for line in report.headlines for reason in line.apart)
+
+
+@pytest.mark.parametrize("harness", ["lmms-eval", "lm-eval"])
+def test_pixel_limits_of_a_preset_that_are_not_in_effect_are_reported(tmp_path, bert, harness):
+    """The mark is in the results alone; scores and samples still agree."""
+    task = "egoplan__seed-bench-r1"
+    path = write_run(tmp_path, harness, "org/Small", {task: egoplan_replies(COUNT, 0.5, 3)})
+    own_fields = EgoPlanReport(read_runs([tmp_path]).runs, Inputs(bert))
+    assert not any("other limits" in remark for remark in remarks_of(own_fields))
+    content = json.loads(path.read_text())
+    content["configs"][task]["metadata"]["pixels"] = "other limits"
+    path.write_text(json.dumps(content))
+    runs = read_runs([tmp_path])
+    assert runs.skipped == ()
+    remarks = remarks_of(EgoPlanReport(runs.runs, Inputs(bert)))
+    (remark,) = (remark for remark in remarks if "not followed in this preset" in remark)
+    assert "pixels (other limits)." in remark
 
 
 def check_groups(section, key, groups):
