@@ -323,10 +323,12 @@ def _run(path: Path, content: dict[str, Any], files: dict[str, Path]) -> Run:
         if config is None:
             continue  # A group of tasks.
         details = member(content, DETAILS, task)
-        metrics = {**(details if isinstance(details, dict) else {}), **_metrics(entry)}
+        if not isinstance(details, dict):
+            details = {}
+        metrics = {**details, **_metrics(entry)}
         scoring = scoring_of(task, config, metrics)
         version = logged_version(content, task)
-        if scoring is not None and scoring.count in metrics and DETAILS in content:
+        if scoring is not None and scoring.count in details:
             tasks[task] = TaskRun(task, metrics, config, None, version, scoring)
         else:
             other_tasks[task] = TaskRun(task, metrics, config, None, version, None)

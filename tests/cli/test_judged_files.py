@@ -331,6 +331,23 @@ def test_answers_of_two_runs_are_refused(judge, tmp_path):
     assert "org/B" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("task", "sample"),
+    [
+        ("egothink_object_existence", {"score": {"id": "existence/1", "answer": "Yes."}}),
+        ("egointent", {"overall": {"step_id": "step-1", "reply": "{}"}}),
+    ],
+)
+def test_samples_of_an_earlier_version_are_an_error(judge, tmp_path, task, sample):
+    benchmark = task.partition("_")[0]
+    path = tmp_path / f"20260101_120000_samples_{task}.jsonl"
+    path.write_text(json.dumps({"doc_id": 0} | sample))
+    result = command("judge", benchmark, tmp_path, "--out", tmp_path / "judged.jsonl")
+    assert (result.exit_code, judge.prompts) == (1, [])
+    assert f"{path}, line 1: no details: an earlier version of the task" in result.stderr
+    assert result.stderr.rstrip().endswith("run it again")
+
+
 def test_each_task_is_judged_by_its_own_prompts(judge, tmp_path):
     """The samples name the task. Diagnostics are refused, because their judge needs the frames."""
     reply = json.dumps(dict.fromkeys(FIELDS, "r40"))

@@ -262,7 +262,8 @@ def test_tasks_of_an_earlier_version_are_skipped_with_both_versions(tmp_path, ha
     write_run(tmp_path / "current", harness, "current", {"actplan": actplan_answers(3, 0.5)})
     path = write_run(tmp_path / "earlier", harness, "m", tasks)
     content = json.loads(path.read_text())
-    for task, details in content.pop("details").items():
+    for task in tasks:
+        details = content["details"].pop(task)
         content["results"][task] |= {f"{name},none": value for name, value in details.items()}
         content["versions"][task] = content["configs"][task]["metadata"]["version"] = 0.5
     path.write_text(json.dumps(content))
