@@ -105,7 +105,7 @@ def in_lmms_eval(
         log_samples=True,
         **settings,
     )
-    return Run(evaluated["results"], evaluated["samples"])
+    return Run(evaluated["results"], evaluated["samples"], evaluated["details"])
 
 
 @cache
@@ -141,7 +141,8 @@ def evaluate(
     evaluated = lm_eval.simple_evaluate(
         model, tasks=list(tasks), task_manager=manager, log_samples=True, **settings
     )
-    return Run(evaluated["results"] | evaluated.get("groups", {}), evaluated["samples"])
+    results = evaluated["results"] | evaluated.get("groups", {})
+    return Run(results, evaluated["samples"], evaluated["details"])
 
 
 @cache
@@ -166,34 +167,45 @@ def in_both(checkpoint: Path, *tasks: str) -> tuple[Run, Run]:
 
 
 def assert_same_results(lmms_run: Run, lm_run: Run, tasks: Iterable[str]) -> None:
-    """Compare all aggregates of lm-eval's run.
+    """Compare all `aggregates` of lm-eval's run.
 
-    Audits, noise and memory are excluded, because they differ between processes, and so is the
-    fraction of truncated replies of tasks that do not know it in lm-eval. A metric that no process
-    has is NaN in a run of several processes, and missing in the other run.
+    The fraction of truncated replies is excluded for tasks that do not know it in lm-eval. A metric
+    that no process has is NaN in a run of several processes, and missing in the other run.
     """
     for task in tasks:
-        reported = {
-            name: value
-            for name, value in lm_run.results[task].items()
-            if "," in name and "stderr" not in name
-        }
-        excluded = ["ranking_audit", "ranking_noise", "ranking_memory"]
-        if 0 in (reported.get("truncated_of,none"), reported.get("truncated_of,judged")):
-            excluded.append("truncated")
-        compared = {
-            name: value for name, value in reported.items() if not name.startswith(tuple(excluded))
-        }
+        compared = aggregates(lm_run, task)
         assert compared
+        if compared.get("truncated_of") == 0:
+            compared = {
+                name: value for name, value in compared.items() if not name.startswith("truncated")
+            }
+        lmms_aggregates = aggregates(lmms_run, task)
         for name, value in compared.items():
-            expected = lmms_run.results[task].get(name, math.nan)
+            expected = lmms_aggregates.get(name, math.nan)
             same = pytest.approx(expected, nan_ok=True) if isinstance(expected, float) else expected
             assert value == same, (task, name)
 
 
-def records(run: Run, task: str, name: str) -> dict[Any, dict[str, Any]]:
-    """Return the logged value of `name` for each document, by ID."""
-    rows = [sample[name] for sample in run.samples[task]]
+def aggregates(run: Run, task: str) -> dict[str, Any]:
+    """Return a task's metrics without standard errors, its details, and those of the ranking.
+
+    Audits, noise and memory are excluded, because they differ between processes.
+    """
+    metrics = {
+        name: value
+        for name, value in run.results[task].items()
+        if "," in name and "stderr" not in name
+    }
+    details = {**run.details[task]}
+    ranking = details.pop("ranking", {})
+    of_process = ("audits", "difference", "noise", "memory_ahead")
+    of_task = {name: value for name, value in ranking.items() if name not in of_process}
+    return metrics | details | of_task
+
+
+def records(run: Run, task: str, entry: str) -> dict[Any, dict[str, Any]]:
+    """Return an entry of the logged details of each document, by ID."""
+    rows = [sample["details"][entry] for sample in run.samples[task]]
     by_id = {row.get("id") or row.get("step_id") or row["sample_id"]: row for row in rows}
     assert len(by_id) == len(rows) > 0
     return by_id

@@ -1,8 +1,8 @@
 """Evaluate several models on several data folders in this process, one after the other.
 
 Usage: python evaluated_in_turn.py HARNESS EVALUATIONS OUT. EVALUATIONS is a JSON list of pairs of
-a checkpoint and a data folder. OUT gets a list of results and samples. All evaluations of a process
-share one cache of responses.
+a checkpoint and a data folder. OUT gets a list of results, samples and details. All evaluations of
+a process share one cache of responses.
 """
 
 import json

@@ -18,11 +18,16 @@ TWO_PROCESSES = [
 ]
 
 
+EGOTHINK_ROWS = ("score", "judge_coverage", "truncated", "suspect", "coverage", "question_set")
+"""Metrics of a dimension of EgoThink in the table that a harness prints."""
+
+
 class Run(NamedTuple):
-    """Results per task as in the table, and the logged samples per task by document."""
+    """Results as in the table, logged samples by document, and details, each per task."""
 
     results: dict[str, dict[str, Any]]
     samples: dict[str, list[dict[str, Any]]]
+    details: dict[str, dict[str, Any]]
 
 
 # Beginnings of variables that set a judge or another scoring model, in this version or an earlier
@@ -123,8 +128,32 @@ def read(output: Path) -> Run:
     for path in output.rglob("*_samples_*.jsonl"):
         rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         samples[path.stem.split("_samples_")[1]] = rows
-    return Run(json.loads(results.read_text(encoding="utf-8"))["results"], samples)
+    content = json.loads(results.read_text(encoding="utf-8"))
+    return Run(content["results"], samples, content["details"])
+
+
+def printed_metrics(output: str, task: str) -> list[str]:
+    """Return the metrics of a task in the table that a harness prints."""
+    metrics = []
+    column = 0
+    name = ""
+    for line in output.splitlines():
+        cells = [cell.strip() for cell in line.split("|")]
+        if "Metric" in cells:
+            column = cells.index("Metric")
+        elif len(cells) > column > 0:
+            # lm-eval prints a task's name in its first row only.
+            name = cells[1].lstrip("- ") or name
+            if name == task:
+                metrics.append(cells[column])
+    return metrics
 
 
 def metric(results: dict[str, Any], name: str) -> float:
     return results[f"{name},none"]
+
+
+def reported(run: Run, task: str, name: str) -> Any:
+    """Return a metric of a task, or an entry of its details."""
+    details = run.details[task]
+    return details[name] if name in details else metric(run.results[task], name)

@@ -41,7 +41,7 @@ def main() -> None:
         "requests"
     )
     if done is not None:
-        part = {name: done[name] for name in ("results", "samples")}
+        part = {name: done[name] for name in ("results", "samples", "details")}
         Path(out).write_text(json.dumps(part, default=handle_non_serializable), encoding="utf-8")
     # a thread of gloo that outlives Python can abort the process
     torch.distributed.destroy_process_group()

@@ -17,7 +17,7 @@ from PIL import Image
 from transformers import AutoModelForImageTextToText, AutoProcessor
 from transformers.video_utils import VideoMetadata
 
-from runs.harness import Run, metric
+from runs.harness import Run, reported
 
 LETTERS = "ABCD"
 SOURCE_FPS = {"EpicKitchens": 60, "Ego4D": 30}
@@ -151,7 +151,7 @@ class SlowEgoPlan:
 
 
 def accuracies(records: list[Record], ranked: list[list[Choice]]) -> dict[str, float]:
-    """Return the metrics of `egoplan_val`."""
+    """Return the metrics of `egoplan_val`, and the number of ties."""
     scores = {
         "acc": [[choice.logprob / choice.num_tokens for choice in choices] for choices in ranked],
         "acc_sum": [[choice.logprob for choice in choices] for choices in ranked],
@@ -222,7 +222,7 @@ def _photograph(path: Path) -> Image.Image:
 
 def logged(run: Run, task: str) -> dict[Any, dict[str, Any]]:
     """Return a run's logged predictions, by sample ID, if there is one for each question."""
-    predictions = [sample["predictions"] for sample in run.samples[task]]
+    predictions = [sample["details"]["predictions"] for sample in run.samples[task]]
     by_id = {prediction["sample_id"]: prediction for prediction in predictions}
     assert len(by_id) == len(predictions) > 0
     return by_id
@@ -266,14 +266,15 @@ def assert_same_ranking(
 
 def assert_same_replies(run: Run, task: str, replies: list[str], records: list[Record]) -> None:
     samples = {
-        sample["predictions"]["sample_id"]: sample["filtered_resps"] for sample in run.samples[task]
+        sample["details"]["predictions"]["sample_id"]: sample["filtered_resps"]
+        for sample in run.samples[task]
     }
     written = [samples[record["sample_id"]] for record in records]
     texts = [(text if isinstance(text, str) else text[0]).strip() for text in written]
     assert texts == [reply.strip() for reply in replies]
 
 
-def assert_reports(results: dict[str, Any], expected: dict[str, float], questions: int) -> None:
+def assert_reports(run: Run, task: str, expected: dict[str, float], questions: int) -> None:
     for name, value in expected.items():
-        assert metric(results, name) == pytest.approx(value, abs=1e-12), name
-    assert metric(results, "num_questions") == metric(results, "split_size") == questions
+        assert reported(run, task, name) == pytest.approx(value, abs=1e-12), name
+    assert run.details[task]["num_questions"] == run.details[task]["split_size"] == questions

@@ -112,10 +112,8 @@ def means(rows):
 
 def answers(run, task):
     """Return the generated plans, by instance, if nearly all of them are complete answers."""
-    written = {
-        sample["lcs_norm"]["id"]: "\n".join(sample["lcs_norm"]["official"])
-        for sample in run.samples[task]
-    }
+    plans = [sample["details"]["plan"] for sample in run.samples[task]]
+    written = {plan["id"]: "\n".join(plan["official"]) for plan in plans}
     assert fmean(answer.endswith(tuple(ANSWERS)) for answer in written.values()) > 0.9
     return written
 
@@ -145,7 +143,7 @@ def test_every_aggregate_in_both_harnesses(checkpoint, docs, classifier, monkeyp
     monkeypatch.setenv("LMMS_CACHE_RUN_ID", "of-this-test")
     lmms_run, lm_run = in_both(checkpoint, "actplan")
     assert_aggregates_follow_from_the_samples(lmms_run, "actplan", docs, classifier)
-    assert records(lm_run, "actplan", "lcs_norm") == records(lmms_run, "actplan", "lcs_norm")
+    assert records(lm_run, "actplan", "plan") == records(lmms_run, "actplan", "plan")
     assert_same_results(lmms_run, lm_run, ["actplan"])
 
 
@@ -157,6 +155,7 @@ def test_two_processes_score_each_plan_against_its_own_gold_plans(done, docs, ta
 
 def assert_aggregates_follow_from_the_samples(done, task, docs, classifier):
     results = {name.removesuffix(",scored"): value for name, value in done.results[task].items()}
+    details = done.details[task]
     written = answers(done, task)
     assert written.keys() == docs.keys()
     assert len(set(written.values())) > 2
@@ -164,32 +163,29 @@ def assert_aggregates_follow_from_the_samples(done, task, docs, classifier):
     for name, value in means(list(rows.values())).items():
         assert results[name] == value, name
     groups = {
-        "by_setting": defaultdict(list),
-        "by_activity_type": defaultdict(list),
-        "by_length": defaultdict(list),
+        "setting": defaultdict(list),
+        "activity_type": defaultdict(list),
+        "length": defaultdict(list),
     }
     for name, row in rows.items():
-        groups["by_setting"][docs[name]["setting"]].append(row)
-        groups["by_activity_type"][docs[name]["activity_type"]].append(row)
+        groups["setting"][docs[name]["setting"]].append(row)
+        groups["activity_type"][docs[name]["activity_type"]].append(row)
         steps = len(docs[name]["gold_plan_1"])
         label = next((f"{first}-{last}" for first, last in BINS if first <= steps <= last), "51+")
-        groups["by_length"][label].append(row)
+        groups["length"][label].append(row)
+    assert details["breakdown"].keys() == groups.keys()
     for key, parts in groups.items():
+        breakdown = details["breakdown"][key]
         assert len(parts) > 1
-        means_of = {name: fmean(row["lcs_norm"] for row in part) for name, part in parts.items()}
-        assert results[key] == {
-            name: pytest.approx(value, abs=5.1e-5) for name, value in means_of.items()
-        }
-        assert results[f"plans_{key}"] == {name: len(part) for name, part in parts.items()}
-        means_of = {
-            name: fmean(row["lcs_norm_parsed"] for row in part) for name, part in parts.items()
-        }
-        assert results[f"parsed_{key}"] == {
-            name: pytest.approx(value, abs=5.1e-5) for name, value in means_of.items()
-        }
-    assert results["num_plans"] == results["num_gold_1"] == len(docs)
+        assert breakdown.keys() == parts.keys()
+        for name, part in parts.items():
+            assert breakdown[name]["plans"] == len(part)
+            for measure in ("lcs_norm", "lcs_norm_parsed"):
+                expected_mean = fmean(row[measure] for row in part)
+                assert breakdown[name][measure] == pytest.approx(expected_mean, abs=5.1e-5)
+    assert details["num_plans"] == details["num_gold_1"] == len(docs)
     assert (
-        results["num_gold_2"] == sum(bool(doc["gold_plan_2"]) for doc in docs.values()) < len(docs)
+        details["num_gold_2"] == sum(bool(doc["gold_plan_2"]) for doc in docs.values()) < len(docs)
     )
     assert results["empty"] == fmean(not answer.strip() for answer in written.values())
     assert results["unparsed"] == mean([not steps_of(answer) for answer in written.values()])
@@ -197,14 +193,14 @@ def assert_aggregates_follow_from_the_samples(done, task, docs, classifier):
         name: check_goal(parse_problem(docs[name]["problem"], name), steps_of(answer))
         for name, answer in written.items()
     }
-    logged = [sample["lcs_norm"] for sample in done.samples[task]]
+    logged = [sample["details"]["plan"] for sample in done.samples[task]]
     values = {sample["id"]: sample["goal_conditions"] for sample in logged}
     assert values == {name: check.share for name, check in checks.items()}
     assert any(value is not None for value in values.values())
-    assert not [name for name in results if "goal" in name]
-    assert results["coverage"] == pytest.approx(results["num_gold_1"] / len(docs))
-    assert results["truncated_of"] == len(docs)
-    assert results["encoder"] == str(get_model_path())
+    assert not [name for name in (*results, *details) if "goal" in name]
+    assert results["coverage"] == pytest.approx(details["num_gold_1"] / len(docs))
+    assert details["truncated_of"] == len(docs)
+    assert details["encoder"] == str(get_model_path())
     verdicts = {
         name: bool(steps_of(answer))
         and load_classifier(classifier)
@@ -213,18 +209,19 @@ def assert_aggregates_follow_from_the_samples(done, task, docs, classifier):
         for name, answer in written.items()
     }
     assert results["bleurt_correct"] == fmean(verdicts.values())
-    for setting, value in results["bleurt_by_setting"].items():
+    for setting, means_of_setting in details["breakdown"]["setting"].items():
         of_setting = [
             verdict for name, verdict in verdicts.items() if docs[name]["setting"] == setting
         ]
-        assert value == pytest.approx(fmean(of_setting), abs=5.1e-5)
-    assert results["bleurt_model"] == str(classifier)
+        expected_mean = fmean(of_setting)
+        assert means_of_setting["bleurt_correct"] == pytest.approx(expected_mean, abs=5.1e-5)
+    assert details["bleurt_model"] == str(classifier)
 
 
 @pytest.mark.nightly
 def test_samples_keep_both_readings(done, docs):
     for sample in done.samples["actplan"]:
-        record = sample["lcs_norm"]
+        record = sample["details"]["plan"]
         assert record["parsed"] == steps_of("\n".join(record["official"]))
         assert [record["gold_plan_1"], record["gold_plan_2"]] == [
             docs[record["id"]][f"gold_plan_{n}"] for n in (1, 2)

@@ -50,7 +50,7 @@ def evaluate(backend, server, task):
     done = in_lmms_eval(
         settings, task, model=backend, folder=LMMS_EVAL_TASKS / task.partition("_")[0]
     )
-    return done.results[task], done.samples[task]
+    return done.results[task], done.samples[task], done.details[task]
 
 
 @pytest.mark.parametrize(
@@ -61,9 +61,9 @@ def test_letters_from_a_server(data, backend):
     records = prepare_small_set(data, len(REPLIES))
     step_in = re.compile(r"after step (\d+)")
     with JudgeServer(lambda prompt, _: Reply(REPLIES[int(step_in.search(prompt)[1])][0])) as server:
-        results, samples = evaluate(backend, server, "egoplan_val_generate")
+        results, samples, _ = evaluate(backend, server, "egoplan_val_generate")
     letters = [letter for _, letter in REPLIES]
-    assert [sample["predictions"]["prediction"] for sample in samples] == letters
+    assert [sample["details"]["predictions"]["prediction"] for sample in samples] == letters
     right = [
         letter == record["golden_choice_idx"]
         for letter, record in zip(letters, records, strict=True)
@@ -108,7 +108,7 @@ def test_a_chat_backend_gets_image_and_prompt_and_its_answers_are_judged(
         JudgeServer(opinion) as judge,
     ):
         monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", judge.url)
-        results, samples = evaluate(backend, model, PLANNING)
+        results, samples, details = evaluate(backend, model, PLANNING)
     index = next(i for i, dimension in enumerate(DIMENSIONS) if dimension.name == "assistance")
     assert len(model.bodies) == QUESTIONS
     for body, prompt in zip(model.bodies, model.prompts, strict=True):
@@ -128,8 +128,8 @@ def test_a_chat_backend_gets_image_and_prompt_and_its_answers_are_judged(
     assert not any("[[1]] of them" in prompt for prompt in judge.prompts)
     assert results["score,judged"] == pytest.approx(100 / QUESTIONS)
     assert results["judge_coverage,judged"] == 1
-    assert results["judge_model,judged"] == "gpt-4o-2024-11-20"
-    records = [sample["score"] for sample in samples]
+    assert details["judge_model"] == "gpt-4o-2024-11-20"
+    records = [sample["details"]["answer"] for sample in samples]
     assert [record["id"] for record in records] == [
         f"assistance/{number}" for number in range(1, QUESTIONS + 1)
     ]

@@ -57,6 +57,7 @@ def test_a_compact_run_without_samples_is_marked_in_its_results(tmp_path, monkey
         assert results["configs"][TASK]["metadata"]["subset"] == design
         assert (design["asked"], design["of"]) == (7, 13)
         assert results["n-samples"][TASK] == {"original": 13, "effective": 7}
+        assert results["details"][TASK]["num_questions"] == 7
         errors = {key: value for key, value in results["results"][TASK].items() if "_stderr" in key}
         assert set(errors.values()) <= {"N/A"}, errors
         (run,) = read_runs([output]).runs

@@ -37,9 +37,10 @@ def test_a_model_is_evaluated_on_a_copy(tmp_path, monkeypatch):
     run = in_lmms_eval(checkpoint, *tasks, gen_kwargs="max_new_tokens=4")
     for task in tasks:
         results = run.results[task]
-        assert results["media,none"] == "public copy seed-bench-r1"
+        details = run.details[task]
+        assert details["media"] == "public copy seed-bench-r1"
         assert results["coverage,none"] == pytest.approx((COUNT - 2) / COUNT)
-        assert (results["num_questions,none"], results["split_size,none"]) == (COUNT - 2, COUNT)
+        assert (details["num_questions"], details["split_size"]) == (COUNT - 2, COUNT)
         assert results["acc,none"] == pytest.approx(
             fmean(sample["acc"]["score"] for sample in run.samples[task])
         )

@@ -168,7 +168,7 @@ def test_every_aggregate_in_both_harnesses(tmp_path, monkeypatch):
             monkeypatch.setenv(name, value)
         lmms_run, lm_run = in_both(checkpoint, "egointent")
     assert_aggregates_follow_from_the_samples(lmms_run)
-    assert logged(lm_run, "egointent", "overall") == logged(lmms_run, "egointent", "overall")
+    assert logged(lm_run, "egointent", "step") == logged(lmms_run, "egointent", "step")
     assert_same_results(lmms_run, lm_run, ["egointent"])
 
 
@@ -180,12 +180,13 @@ def test_every_aggregate_of_real_steps(judged):
 
 
 def assert_aggregates_follow_from_the_samples(done):
-    samples = [sample["overall"] for sample in done.samples["egointent"]]
+    samples = [sample["details"]["step"] for sample in done.samples["egointent"]]
     rows = {row["step_id"]: row for row in EGOINTENT.load("test")}
     assert {sample["step_id"] for sample in samples} == set(rows)
     results = {
         name.removesuffix(",judged"): value for name, value in done.results["egointent"].items()
     }
+    details = done.details["egointent"]
     for field in FIELDS:
         assert results[RELEASE_NAMES[field]] == pytest.approx(field_score(samples, field))
     assert results["overall"] == pytest.approx(overall(samples))
@@ -194,12 +195,12 @@ def assert_aggregates_follow_from_the_samples(done):
     for environment in environments:
         steps = [step for step in samples if rows[step["step_id"]]["environment"] == environment]
         assert results[environment] == pytest.approx(overall(steps))
-    kind = "scenario" if "scenario" in results else "category"
+    kind = "scenario" if "scenario" in details else "category"
     groups = {}
     for step in samples:
         groups.setdefault(rows[step["step_id"]][kind], []).append(step)
     assert len(groups) > 1
-    assert results[kind] == pytest.approx({name: overall(steps) for name, steps in groups.items()})
+    assert details[kind] == pytest.approx({name: overall(steps) for name, steps in groups.items()})
     num_fields = sum(len(step["fields"]) for step in samples)
     unrated = sum(value is None for step in samples for value in step["ratings"].values())
     assert 0 < unrated < num_fields < 3 * len(samples)
@@ -210,8 +211,8 @@ def assert_aggregates_follow_from_the_samples(done):
     assert results["unverified"] == pytest.approx(
         fmean(rows[step["step_id"]]["unverified"] for step in samples)
     )
-    assert results["num_steps"] == len(rows)
-    assert results["judge_model"] == "qwen3-of-tests"
+    assert details["num_steps"] == len(rows)
+    assert details["judge_model"] == "qwen3-of-tests"
 
 
 @pytest.mark.nightly
@@ -228,9 +229,10 @@ def test_steps_of_unknown_places_are_scored(tmp_path, monkeypatch):
         *hf_vlm(checkpoint, "egointent"),
         judge={"LMMS_EGOPLAN_JUDGE_MODEL": "demo"},
     )
-    metrics = done.results["egointent"]
-    assert metrics["scenario,judged"] == {"unknown": metrics["overall,judged"]}
-    assert {sample["overall"]["environment"] for sample in done.samples["egointent"]} == {"unknown"}
+    score = done.results["egointent"]["overall,judged"]
+    assert done.details["egointent"]["scenario"] == {"unknown": score}
+    steps = [sample["details"]["step"] for sample in done.samples["egointent"]]
+    assert {step["environment"] for step in steps} == {"unknown"}
     report = CliRunner().invoke(
         app, ["report", str(tmp_path / "run"), "--out", str(tmp_path / "report")]
     )
@@ -244,7 +246,7 @@ def test_each_rating_belongs_to_its_field(judged):
     by_digest = {hashlib.sha256(prompt.encode()).hexdigest(): prompt for prompt in prompts}
     rows = {row["step_id"]: row for row in EGOINTENT.load("test")}
     for sample in done.samples["egointent"]:
-        step = sample["overall"]
+        step = sample["details"]["step"]
         assert step["frames_shown"] == min(step["frames_sampled"], 60) >= 1
         assert bool(step["reply"]) >= bool(step["fields"])
         for field in FIELDS:
@@ -262,7 +264,7 @@ def test_requests_contain_no_record_data(judged):
     done, _ = judged
     rows = {row["step_id"]: row for row in EGOINTENT.load("test")}
     for sample in done.samples["egointent"]:
-        row = rows[sample["overall"]["step_id"]]
+        row = rows[sample["details"]["step"]["step_id"]]
         text = sample["input"] if isinstance(sample["input"], str) else json.dumps(sample["input"])
         assert row["step_id"] not in text
         for name in (*FIELDS, "scenario", "category", "event", "goal", "video_id", "environment"):
@@ -304,7 +306,7 @@ def test_one_request_for_all_fields_and_parts_of_the_data_on_two_processes(
             judge=judge_at(server, "together"),
         )
     order = list(EGOINTENT.load("test")["step_id"])
-    samples = [sample["overall"] for sample in done.samples["egointent_together"]]
+    samples = [sample["details"]["step"] for sample in done.samples["egointent_together"]]
     assert {sample["step_id"] for sample in samples} == set(order[11:41])
     with_several_fields = [sample for sample in samples if len(sample["fields"]) > 1]
     assert with_several_fields
@@ -349,10 +351,10 @@ def test_diagnostics_show_the_judge_the_models_images(data, checkpoint, tmp_path
     assert judged
     assert judged <= seen  # replies without fields are not judged
     results = done.results["diagnostics_of_few"]
-    samples = [sample["diagnostics"] for sample in done.samples["diagnostics_of_few"]]
+    samples = [sample["details"]["step"] for sample in done.samples["diagnostics_of_few"]]
     for name in ("gf", "hic", "tpc", "npf"):
         assert results[f"{name},judged"] == pytest.approx(
             fmean(sample["scores"][name] for sample in samples)
         )
-    assert results["judge_model,judged"] == "sees"
+    assert done.details["diagnostics_of_few"]["judge_model"] == "sees"
     assert all(isinstance(sample["reply"], str) for sample in samples)

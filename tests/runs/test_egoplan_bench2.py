@@ -96,7 +96,7 @@ def test_rankings_and_accuracies_equal_the_slow_evaluation(runs, slow):
     right = right_of(slow.records, choices_in(run, "egoplan_bench2", slow.records))
     expected = {"acc": sum(right) / len(right), "coverage": 1.0} | by_domain(slow.records, right)
     assert 0 < expected["acc"] < 1
-    assert_reports(run.results["egoplan_bench2"], expected, len(slow.records))
+    assert_reports(run, "egoplan_bench2", expected, len(slow.records))
 
 
 def test_letters_equal_the_slow_evaluation(runs, slow):
@@ -123,7 +123,7 @@ def test_letters_equal_the_slow_evaluation(runs, slow):
         "unparsed": clear.count(None) / len(clear),
     }
     expected |= by_domain(slow.records, right)
-    assert_reports(run.results["egoplan_bench2_generate"], expected, len(slow.records))
+    assert_reports(run, "egoplan_bench2_generate", expected, len(slow.records))
 
 
 @pytest.mark.nightly
@@ -135,7 +135,7 @@ def test_the_report_has_domains_and_scenarios(data, qwen, slow, tmp_path):
     build_report([data / "runs"], tmp_path, {}, BENCHMARKS, lambda *_: None)
     (section,) = json.loads((tmp_path / "report.json").read_text())["benchmarks"]
     samples = {
-        sample["predictions"]["sample_id"]: sample["acc"]["score"]
+        sample["details"]["predictions"]["sample_id"]: sample["acc"]["score"]
         for sample in done.samples["egoplan_bench2"]
     }
     right = [samples[record["sample_id"]] == 1 for record in slow.records]

@@ -164,7 +164,7 @@ def planted(records):
         in_lmms, tasks=GROUPS, task_manager=lmms_tasks(), log_samples=True
     )
     return [
-        (in_lmms, Run(evaluated["results"], evaluated["samples"])),
+        (in_lmms, Run(evaluated["results"], evaluated["samples"], evaluated["details"])),
         (in_lm, evaluate(in_lm, GROUPS, {"tokenizer": None})),
     ]
 
@@ -201,7 +201,7 @@ def test_scores_in_both_harnesses_expose_a_model_of_the_last_frame(planted, made
         for benchmark, tasks in TASKS.items():
             assert_exposed(run, tasks)
             for task in tasks:
-                assert_counted(run.results[task], CONDITION[task], len(made[1][benchmark]))
+                assert_counted(run.details[task], CONDITION[task], len(made[1][benchmark]))
         for group in GROUPS:
             assert not [
                 name
@@ -234,29 +234,25 @@ def assert_exposed(run, tasks):
         assert scores[condition] < 0.75
 
 
-def assert_counted(results, condition, size):
-    skipped = results.get("without_partner,none")
-    assert metric(results, "split_size") == size
+def assert_counted(details, condition, size):
+    skipped = details.get("without_partner")
+    assert details["split_size"] == size
     if condition in ("same_goal_video", "other_goal_video"):
-        assert metric(results, "num_questions") == size - skipped
+        assert details["num_questions"] == size - skipped
         assert (skipped > 0) == (condition == "same_goal_video")
     else:
         assert skipped is None
-        assert metric(results, "num_questions") == size
+        assert details["num_questions"] == size
 
 
 @pytest.mark.nightly
 def test_both_harnesses_are_equal(lmms_run, lm_run):
     """Except for the tolerance, which depends on the questions that an audit draws."""
-    results = {
-        task: {
-            name: value
-            for name, value in values.items()
-            if not name.startswith("ranking_tolerance")
-        }
-        for task, values in lm_run.results.items()
-    }
-    assert_same_results(lmms_run, lm_run._replace(results=results), EVERY_TASK)
+    details = {}
+    for task, entries in lm_run.details.items():
+        ranking = {name: value for name, value in entries["ranking"].items() if name != "tolerance"}
+        details[task] = entries | {"ranking": ranking}
+    assert_same_results(lmms_run, lm_run._replace(details=details), EVERY_TASK)
 
 
 @pytest.mark.nightly
@@ -297,7 +293,7 @@ def test_cached_answers_are_those_of_the_condition(qwen, lmms_run, tmp_path, run
         for task in tasks:
             for sample, other in zip(done.samples[task], lmms_run.samples[task], strict=True):
                 losses = [
-                    [choice["loss"] for choice in row["predictions"]["choices"]]
+                    [choice["loss"] for choice in row["details"]["predictions"]["choices"]]
                     for row in (sample, other)
                 ]
                 assert losses[0] == pytest.approx(losses[1], abs=1e-4)
@@ -307,9 +303,9 @@ def test_cached_answers_are_those_of_the_condition(qwen, lmms_run, tmp_path, run
 @pytest.mark.parametrize("run", [in_lmms_eval, in_lm_eval])
 def test_a_limit_applies_to_the_questions_with_a_partner(qwen, run):
     done = run(qwen, "egoplan_val_same_goal_video", limit=4)
-    results = done.results["egoplan_val_same_goal_video"]
-    assert metric(results, "num_questions") == 4
-    assert metric(results, "without_partner") == shortcut_set.WITHOUT_SAME_GOAL
+    details = done.details["egoplan_val_same_goal_video"]
+    assert details["num_questions"] == 4
+    assert details["without_partner"] == shortcut_set.WITHOUT_SAME_GOAL
 
 
 @pytest.mark.nightly
@@ -325,10 +321,10 @@ def test_candidates_alone_are_ranked_by_many_families(made, family, is_chat):
         if family == "blip2_opt"
         else in_lm_eval(folder, task, apply_chat_template=is_chat)
     )
-    choices = [str(sample["predictions"]["choices"]) for sample in run.samples[task]]
+    choices = [str(sample["details"]["predictions"]["choices"]) for sample in run.samples[task]]
     assert len(choices) == len(made[1]["egoplan"])
     assert len(set(choices)) == 1  # all questions have the same candidates
-    assert metric(run.results[task], "ties") == 0
+    assert run.details[task]["ties"] == 0
 
 
 @pytest.mark.nightly
@@ -343,7 +339,7 @@ def test_an_empty_input_without_a_template_begins_with_a_special_token(made, qwe
         )
     else:
         run = in_lm_eval(qwen, task, apply_chat_template=False)
-    assert metric(run.results[task], "predictions") == len(made[1]["egoplan"])
+    assert run.details[task]["predictions"] == len(made[1]["egoplan"])
 
 
 @pytest.mark.nightly

@@ -21,7 +21,15 @@ from runs import harness
 from runs.answerer import save_attentive_answerer
 from runs.both_harnesses import assert_same_results, in_both
 from runs.both_harnesses import records as logged
-from runs.harness import TWO_PROCESSES, hf_vlm, log, run, start
+from runs.harness import (
+    EGOTHINK_ROWS,
+    TWO_PROCESSES,
+    hf_vlm,
+    log,
+    printed_metrics,
+    run,
+    start,
+)
 from zoo import save
 
 PUBLISHED = "../shared/data/egothink"
@@ -85,7 +93,7 @@ def records(run):
     by_id = {}
     for samples in run.samples.values():
         for sample in samples:
-            record = sample["score"]
+            record = sample["details"]["answer"]
             assert record["id"] not in by_id
             by_id[record["id"]] = record
     return by_id
@@ -133,7 +141,7 @@ def test_every_aggregate_in_both_harnesses(tmp_path, monkeypatch):
     assert_aggregates_follow_from_the_records(lmms_run)
     assert_judged_as_asked(lmms_run, server.prompts, TASKS)
     for task in TASKS.values():
-        assert logged(lm_run, task, "score") == logged(lmms_run, task, "score")
+        assert logged(lm_run, task, "answer") == logged(lmms_run, task, "answer")
     assert_same_results(lmms_run, lm_run, TASKS.values())
     groups = [name for name in lm_run.results if name.startswith("egothink_bench")]
     assert len(groups) == 7
@@ -175,7 +183,7 @@ def assert_aggregates_follow_from_the_records(done):
     by_id = records(done)
     scores, judged = {}, 0
     for name, task in TASKS.items():
-        results = done.results[task]
+        results, details = done.results[task], done.details[task]
         of_task = [
             record for identifier, record in by_id.items() if identifier.startswith(f"{name}/")
         ]
@@ -184,15 +192,15 @@ def assert_aggregates_follow_from_the_records(done):
         scores[name] = 100 * sum(ratings) / len(ratings)
         assert results["score,judged"] == pytest.approx(scores[name])
         assert results["judge_coverage,judged"] == pytest.approx(len(ratings) / len(of_task))
-        assert results["num_questions,judged"] == len(of_task) == len(docs(name))
+        assert details["num_questions"] == len(of_task) == len(docs(name))
         assert results["truncated,judged"] == pytest.approx(
             fmean(record["truncated"] for record in of_task)
         )
-        assert results["truncated_of,judged"] == len(of_task)
+        assert details["truncated_of"] == len(of_task)
         assert results["suspect,judged"] == pytest.approx(
             fmean(record["suspect"] for record in of_task)
         )
-        assert results["judge_model,judged"] == "judge-of-tests-2"
+        assert details["judge_model"] == "judge-of-tests-2"
     assert done.results["egothink_bench"]["score,judged"] == pytest.approx(fmean(scores.values()))
     assert done.results["egothink_bench"]["judge_coverage,judged"] == pytest.approx(
         judged / len(by_id)
@@ -219,7 +227,9 @@ def test_processes_and_parts_of_the_data_keep_answers_and_questions_together(tmp
         )
     assert set(records(done)) == {f"existence/{number}" for number in range(8, 17)}
     assert_judged_as_asked(done, server.prompts, ["existence"])
-    assert done.results[SHORT]["num_questions,judged"] == 9
+    assert done.details[SHORT]["num_questions"] == 9
+    output = (tmp_path / "log.txt").read_text(encoding="utf-8")
+    assert printed_metrics(output, SHORT) == sorted(EGOTHINK_ROWS)
 
 
 @pytest.mark.nightly
@@ -230,7 +240,7 @@ def test_answers_without_a_judge_can_be_judged_later(data, checkpoint, monkeypat
     results = done.results[SHORT]
     assert math.isnan(results["score,judged"])
     assert results["judge_coverage,judged"] == 0
-    assert results["judge_model,judged"] == "none"
+    assert done.details[SHORT]["judge_model"] == "none"
     (samples,) = (data / "unjudged").rglob("*_samples_*.jsonl")
     judged = data / "judged.jsonl"
     with JudgeServer(lambda prompt, asked_before: Reply("Rating: [[0.5]]")) as server:
@@ -278,7 +288,7 @@ def test_answers_are_kept_if_the_judge_rejects_requests_midway(data, checkpoint)
         judge = judge_at(server, "refusing", LMMS_EGOPLAN_JUDGE_CONCURRENCY="1")
         done = run(data, data / "refused", *hf_vlm(checkpoint, SHORT, "--limit", "12"), judge=judge)
     assert len(asked) == 6
-    assert done.results[SHORT]["num_questions,judged"] == 12
+    assert done.details[SHORT]["num_questions"] == 12
     assert done.results[SHORT]["score,judged"] == 100
     assert 0 < done.results[SHORT]["judge_coverage,judged"] < 1
     assert "is used up" in log(data)

@@ -22,7 +22,7 @@ QUESTIONS = 13
 
 def likelihoods(samples):
     """Return loss and log-probability of each choice of egoplan_val, by question."""
-    predictions = [sample["predictions"] for sample in samples]
+    predictions = [sample["details"]["predictions"] for sample in samples]
     rows = {
         row["sample_id"]: [(c["loss"], c["logprob"]) for c in row["choices"]] for row in predictions
     }

@@ -8,7 +8,7 @@ import pytest
 from lmms_egoplan.paths import LM_EVAL_TASKS
 from patience import FOREVER_S
 from runs.both_harnesses import in_lmms_eval
-from runs.harness import LMMS_EVAL, TWO_PROCESSES, log, metric, run, start
+from runs.harness import LMMS_EVAL, TWO_PROCESSES, log, run, start
 from runs.small_set import prepare_small_set
 from runs.test_lm_eval_processes import COMMAND
 from zoo import save
@@ -61,11 +61,11 @@ def test_after_a_failed_audit_the_same_command_computes_full_passes(data):
     samples = sorted(again.samples["egoplan_val"], key=lambda sample: sample["doc_id"])
     for sample, expected in zip(samples, forced.samples["egoplan_val"], strict=True):
         losses = [
-            [choice["loss"] for choice in row["predictions"]["choices"]]
+            [choice["loss"] for choice in row["details"]["predictions"]["choices"]]
             for row in (sample, expected)
         ]
         assert losses[0] == pytest.approx(losses[1], abs=1e-5)
-        assert sample["ranking_audits"]["path"] == "full"
+        assert sample["details"]["ranking"]["path"] == "full"
 
 
 IN_LMMS_EVAL = ["--tasks", "egoplan_val", "--model", "hf_vlm"]
@@ -99,9 +99,9 @@ def test_a_forced_path_that_fails_an_audit_writes_results_and_exits_with_1(
     )
     assert process.wait(FOREVER_S) == 1, log(data)
     (path,) = (data / "out").rglob("*results*.json")
-    results = json.loads(path.read_text(encoding="utf-8"))["results"]["egoplan_val"]
-    assert metric(results, "ranking_audit_difference") > metric(results, "ranking_tolerance")
-    assert 0 < metric(results, "ranking_memory_ahead") < 2048
+    ranking = json.loads(path.read_text(encoding="utf-8"))["details"]["egoplan_val"]["ranking"]
+    assert ranking["difference"] > ranking["tolerance"]
+    assert 0 < ranking["memory_ahead"] < 2048
     assert re.search(r"lmms-egoplan: .*egoplan_val: ", log(data))
 
 
@@ -169,7 +169,7 @@ def test_results_contain_the_audits(data):
         "--model_args",
         f"pretrained={folder},dtype=float32",
     ]
-    results = run(data, data / "out", *arguments).results["egoplan_val"]
-    assert metric(results, "ranking_audits") == 4  # the first, second, fourth and eighth question
-    assert 0 < metric(results, "ranking_audit_difference") < 1e-5
-    assert metric(results, "ranking_memory_ahead") > 0
+    ranking = run(data, data / "out", *arguments).details["egoplan_val"]["ranking"]
+    assert ranking["audits"] == 4  # the first, second, fourth and eighth question
+    assert 0 < ranking["difference"] < 1e-5
+    assert ranking["memory_ahead"] > 0

@@ -6,6 +6,7 @@ import shutil
 import lm_eval
 import pytest
 from lm_eval.models.dummy import DummyLM
+from lm_eval.utils import make_table
 from lmms_eval import evaluator as lmms_eval
 from typer.testing import CliRunner
 
@@ -22,6 +23,7 @@ from lmms_egoplan.report.egothink.answers import read_graded
 from lmms_egoplan.report.judged import read_judged
 from lmms_egoplan.task_files import package_versions
 from runs.both_harnesses import lm_tasks, lmms_tasks
+from runs.harness import EGOTHINK_ROWS, printed_metrics
 
 TASK = "egothink_planning_assistance"
 PHYSBRAIN = (
@@ -101,12 +103,13 @@ def evaluated(harness):
 def test_protocols_in_harnesses(data, judge, monkeypatch, harness, protocol, score, failed):
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_PROTOCOL", protocol)
     done = evaluated(harness)
-    results, version = done["results"][TASK], package_versions()[TASK]
+    results, details = done["results"][TASK], done["details"][TASK]
+    version = package_versions()[TASK]
     assert results["score,judged"] == score
-    assert results["judge_protocol,judged"] == protocol
-    assert (results["judge_failed,judged"], results["judge_coverage,judged"]) == (failed, 0.5)
+    assert details["judge_protocol"] == protocol
+    assert (details["judge_failed"], results["judge_coverage,judged"]) == (failed, 0.5)
     is_paper = protocol == "paper"
-    assert results["judge_model,judged"] == ("gpt" if is_paper else f'gpt (protocol="{protocol}")')
+    assert details["judge_model"] == ("gpt" if is_paper else f'gpt (protocol="{protocol}")')
     expected = version if is_paper else f"{version}-{protocol}"
     metadata = done["configs"][TASK]["metadata"]
     assert str(done["versions"][TASK]) == str(metadata["version"]) == expected
@@ -115,7 +118,7 @@ def test_protocols_in_harnesses(data, judge, monkeypatch, harness, protocol, sco
     assert len(bodies) == 4
     # The tokens of all requests, also of those that were repeated.
     asked = sum(len(body["messages"][-1]["content"].split()) for body in bodies)
-    assert (results["judge_tokens_of,judged"], results["judge_prompt_tokens,judged"]) == (2, asked)
+    assert (details["judge_tokens_of"], details["judge_prompt_tokens"]) == (2, asked)
     for body in bodies:
         assert [message["role"] for message in body["messages"]] == (
             ["user"] if is_paper else ["system", "user"]
@@ -144,9 +147,10 @@ def test_an_unknown_protocol_ends_the_run_before_any_request(data, judge, monkey
     assert not judge.bodies
 
 
-def test_prompts_of_physbrain_in_lm_eval(data, judge):
+def test_prompts_and_results_in_lm_eval(data, judge):
     done = in_lm_eval(prompts="physbrain")
-    assert done["results"][TASK]["prompts,judged"] == "physbrain"
+    assert printed_metrics(make_table(done), TASK) == sorted(EGOTHINK_ROWS)
+    assert done["details"][TASK]["prompts"] == "physbrain"
     texts = [sample["arguments"][0][0] for sample in done["samples"][TASK]]
     assert texts == [
         "<image>" + PHYSBRAIN.format(f"What is thing {number} of assistance? ") for number in (1, 2)

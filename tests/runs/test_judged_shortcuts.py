@@ -98,13 +98,13 @@ def test_egointent_under_all_conditions(data, checkpoint, lines, monkeypatch):
     assert tasks == set(lm_run.samples) == set(GROUP)
     assert "egointent_leakage" not in tasks
     for task in GROUP:
-        assert records(lm_run, task, "overall") == records(lmms_run, task, "overall"), task
+        assert records(lm_run, task, "step") == records(lmms_run, task, "step"), task
         announced = [line for line in lines if line.startswith(f"{task}: up to ")]
         assert [int(line.split()[3]) for line in announced] == [3 * len(lmms_run.samples[task])] * 2
     assert 0 < sent < 3 * 2 * sum(map(len, lmms_run.samples.values()))
     assert_same_results(lmms_run, lm_run, GROUP)
     frames = {
-        task: [step["frames_shown"] for step in records(lm_run, task, "overall").values()]
+        task: [step["frames_shown"] for step in records(lm_run, task, "step").values()]
         for task in GROUP
     }
     assert frames["egointent"] == [3, 9, 3, 3, 3, 3]
@@ -113,8 +113,8 @@ def test_egointent_under_all_conditions(data, checkpoint, lines, monkeypatch):
     assert frames["egointent_last_quarter"] == [1, 3, 1, 1, 1, 1]
     assert frames["egointent_without_boundary"] == [2, 6, 2, 2, 2, 2]
     assert sum(frames["egointent_with_history"]) > sum(frames["egointent"])
-    assert lm_run.results["egointent_blind"]["media,judged"] == "text only"
-    assert lm_run.results["egointent_other_video"]["without_partner,judged"] == 2
+    assert lm_run.details["egointent_blind"]["media"] == "text only"
+    assert lm_run.details["egointent_other_video"]["without_partner"] == 2
     rows = {row["step_id"]: row for row in EGOINTENT.load("test")}
     partners = {
         sample["doc"]["step_id"]: sample["doc"]["partner"]
@@ -131,7 +131,7 @@ def test_egointent_under_all_conditions(data, checkpoint, lines, monkeypatch):
         assert (partner["goal"] or partner["scenario"]) != (
             rows[step]["goal"] or rows[step]["scenario"]
         )
-    assert "without_partner,judged" not in lmms_run.results["egointent_reversed"]
+    assert "without_partner" not in lmms_run.details["egointent_reversed"]
 
 
 @pytest.mark.nightly
@@ -168,7 +168,7 @@ def test_egothink_without_and_with_another_or_a_marked_image(data, checkpoint):
     for condition in ("blind", "other_image", "marked"):
         tasks = [f"{dimension.task}_{condition}" for dimension in DIMENSIONS]
         for task in tasks:
-            assert records(lm_run, task, "score") == records(lmms_run, task, "score"), task
+            assert records(lm_run, task, "answer") == records(lmms_run, task, "answer"), task
         scores = [lm_run.results[task]["score,judged"] for task in tasks]
         for result in (lm_run, lmms_run):
             assert result.results[f"egothink_{condition}"]["score,judged"] == pytest.approx(
@@ -179,15 +179,15 @@ def test_egothink_without_and_with_another_or_a_marked_image(data, checkpoint):
         assert sample["record"]["images"] == 0
     for task in (f"{dimension.task}_marked" for dimension in DIMENSIONS):
         assert (
-            lm_run.results[task]["without_partner,judged"]
-            == lmms_run.results[task]["without_partner,judged"]
+            lm_run.details[task]["without_partner"]
+            == lmms_run.details[task]["without_partner"]
             == 1
         )
         for sample in (*lm_run.samples[task], *lmms_run.samples[task]):
             assert str(sample["arguments"]).count(SENTENCE) == sample["record"]["images"] == 1
             assert SENTENCE not in sample["doc"]["question"]
     for task in (f"{dimension.task}_other_image" for dimension in DIMENSIONS):
-        assert lm_run.results[task]["without_partner,judged"] == 0
+        assert lm_run.details[task]["without_partner"] == 0
         assert all(
             sample["doc"]["partner"]["id"] != sample["doc"]["id"] for sample in lm_run.samples[task]
         )
@@ -199,8 +199,8 @@ def test_egothink_without_and_with_another_or_a_marked_image(data, checkpoint):
 @pytest.mark.nightly
 def test_actplan_with_the_views_of_another_activity(data, checkpoint):
     lmms_run, lm_run = in_both(checkpoint, "actplan_views_swapped")
-    plans = records(lm_run, "actplan_views_swapped", "lcs_norm")
-    assert plans == records(lmms_run, "actplan_views_swapped", "lcs_norm")
+    plans = records(lm_run, "actplan_views_swapped", "plan")
+    assert plans == records(lmms_run, "actplan_views_swapped", "plan")
     rows = list(ACTPLAN.load("test"))
     for row in views_swapped(ACTPLAN.load("test")):
         partner = rows[row["partner"]["row"]]

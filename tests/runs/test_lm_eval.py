@@ -33,7 +33,7 @@ from runs.both_harnesses import (
     records,
     save_language_model,
 )
-from runs.harness import metric
+from runs.harness import metric, reported
 from runs.prepared_set import save_letter_lover
 from runs.slow_egoplan import (
     Choice,
@@ -101,7 +101,7 @@ def test_egoplan_rankings_are_equal_in_both_harnesses_and_by_full_passes(data, v
         ]
         assert lm_run[record["sample_id"]] == lmms_run[record["sample_id"]] == expected
     for name, value in accuracies(slow.records, ranked).items():
-        assert metric(egoplan[1].results["egoplan_val"], name) == pytest.approx(value), name
+        assert reported(egoplan[1], "egoplan_val", name) == pytest.approx(value), name
     assert_same_results(*egoplan, ["egoplan_val"])
 
 
@@ -145,9 +145,10 @@ def test_reasoned_replies_are_scored_the_same_in_both_harnesses(data):
         assert metric(results, "acc") == pytest.approx(fmean(right))
         assert metric(results, "unparsed") == pytest.approx(letters.count(None) / QUESTIONS)
         assert metric(results, "incomplete") == pytest.approx(texts.count(done.strip()) / QUESTIONS)
-        assert metric(results, "predictions") == len(right)
+        assert run.details["egoplan_val_reasoned"]["predictions"] == len(right)
         assert metric(results, "coverage") == pytest.approx(len(right) / QUESTIONS)
-        assert {sample["predictions"]["observation"] for sample in samples} == {"A sink."}
+        predictions = records(run, "egoplan_val_reasoned", "predictions").values()
+        assert {prediction["observation"] for prediction in predictions} == {"A sink."}
 
 
 @pytest.mark.nightly
@@ -191,15 +192,16 @@ def test_a_template_with_a_bos_token_gets_no_second_one(data):
 
 @pytest.mark.nightly
 def test_egothink_answers_and_scores_are_equal(data):
-    answers = ["The existence 1.", "The attribute 2.", "No idea.", "Nothing", "I do not know."]
+    replies = ["The existence 1.", "The attribute 2.", "No idea.", "Nothing", "I do not know."]
     thought = [f"<think>The counting 1?</think>{answer}" for answer in ("the existence 1", "None.")]
-    checkpoint = save_attentive_answerer(data / "egothink_answerer", [*answers, *thought])
+    checkpoint = save_attentive_answerer(data / "egothink_answerer", [*replies, *thought])
     lmms_run, lm_run = in_both(checkpoint, "egothink_bench")
     assert set(lm_run.samples) == set(EGOTHINK)
     scores = []
     for task in EGOTHINK:
-        assert records(lm_run, task, "score") == records(lmms_run, task, "score")
-        ratings = [record["rating"] for record in records(lm_run, task, "score").values()]
+        answers = records(lm_run, task, "answer")
+        assert answers == records(lmms_run, task, "answer")
+        ratings = [answer["rating"] for answer in answers.values()]
         assert lm_run.results[task]["score,judged"] == pytest.approx(100 * fmean(ratings))
         scores.append(lm_run.results[task]["score,judged"])
     assert len(set(scores)) > 2
@@ -234,13 +236,13 @@ def test_egointent_answers_and_scores_are_equal(data):
         data / "egointent_answerer", [*answers, "Local intent: rest", "No idea."]
     )
     lmms_run, lm_run = in_both(checkpoint, "egointent")
-    steps = records(lm_run, "egointent", "overall")
-    assert steps == records(lmms_run, "egointent", "overall")
+    steps = records(lm_run, "egointent", "step")
+    assert steps == records(lmms_run, "egointent", "step")
     results = lm_run.results["egointent"]
     means = [fmean(step["ratings"][field] for step in steps.values()) for field in FIELDS]
     assert [results[f"{RELEASE_NAMES[field]},judged"] for field in FIELDS] == pytest.approx(means)
     assert results["overall,judged"] == pytest.approx(fmean(means)) != 0
-    assert results["num_steps,judged"] == len(steps) == 6
+    assert lm_run.details["egointent"]["num_steps"] == len(steps) == 6
     assert_same_results(lmms_run, lm_run, ["egointent"])
 
 
@@ -255,8 +257,8 @@ def test_plans_and_their_scores_are_equal(data):
     assert_same_results(lmms_run, lm_run, tasks)
     docs = {doc["id"]: doc for doc in ACTPLAN.load("test").remove_columns("images")}
     for task in tasks:
-        plans = records(lm_run, task, "lcs_norm")
-        assert plans == records(lmms_run, task, "lcs_norm")
+        plans = records(lm_run, task, "plan")
+        assert plans == records(lmms_run, task, "plan")
         assert plans.keys() == docs.keys()
         assert len({tuple(row["official"]) for row in plans.values()}) > 1
         assert all(row["goal"] for row in plans.values())
@@ -271,7 +273,7 @@ def assert_plans_scored(run, task, docs):
             lines(sample["resps"][0][0].strip()),
             docs[sample["doc"]["id"]]["gold_plan_1"],
         )
-        parsed = sample["lcs_norm"]["parsed"]
+        parsed = sample["details"]["plan"]["parsed"]
         length = lcs(official, gold)
         values = {
             "lcs": length,
@@ -283,7 +285,7 @@ def assert_plans_scored(run, task, docs):
             expected[name].append(value)
     for name, values in expected.items():
         assert run.results[task][f"{name},scored"] == pytest.approx(fmean(values)), name
-    assert run.results[task]["num_plans,scored"] == len(run.samples[task])
+    assert run.details[task]["num_plans"] == len(run.samples[task])
 
 
 @pytest.fixture(scope="module")
@@ -361,7 +363,7 @@ def assert_ranked_as_transformers_does(data, in_transformers, run, task, in_chat
         ]
         assert logged_choices[record["sample_id"]] == expected
     for name, value in accuracies([record for record, _ in questions(data, task)], ranked).items():
-        assert metric(run.results[task], name) == pytest.approx(value), name
+        assert reported(run, task, name) == pytest.approx(value), name
 
 
 @pytest.mark.nightly

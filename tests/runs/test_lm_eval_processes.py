@@ -22,6 +22,7 @@ from patience import FOREVER_S
 from runs.answerer import save_attentive_answerer
 from runs.both_harnesses import (
     FEW_TOKENS,
+    aggregates,
     assert_same_results,
     in_lm_eval,
     lm_tasks,
@@ -98,27 +99,19 @@ def samples_below(folder):
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def results_below(folder):
+def run_below(folder):
+    """Return a run of egoplan_val from its files."""
     (path,) = folder.rglob("results_*.json")
-    return json.loads(path.read_text(encoding="utf-8"))["results"]["egoplan_val"]
+    content = json.loads(path.read_text(encoding="utf-8"))
+    return Run(content["results"], {"egoplan_val": samples_below(folder)}, content["details"])
 
 
 def scores(samples):
     """Return log-probability and number of tokens of each choice, by question."""
-    predictions = [sample["predictions"] for sample in samples]
+    predictions = [sample["details"]["predictions"] for sample in samples]
     return {
         row["sample_id"]: [(c["logprob"], c["num_tokens"]) for c in row["choices"]]
         for row in predictions
-    }
-
-
-def reported(results):
-    """Return a run's results without audits and memory, which differ in a resumed run."""
-    excluded = ("stderr", "ranking_audit", "ranking_noise", "ranking_memory")
-    return {
-        name: value
-        for name, value in results.items()
-        if "," in name and not any(part in name for part in excluded)
     }
 
 
@@ -174,15 +167,16 @@ def test_a_killed_run_resumes_and_a_finished_one_sends_no_requests(data, caplog)
     expected = scores(undisturbed.samples["egoplan_val"])
     assert len(expected) == MANY
     assert len({round(choices[0][0], 3) for choices in expected.values()}) > 4
-    for samples in (samples_below(data / "resumed"), again.samples["egoplan_val"]):
+    expected_aggregates = aggregates(undisturbed, "egoplan_val")
+    for run in (run_below(data / "resumed"), again):
+        samples = run.samples["egoplan_val"]
         assert all(sample["arguments"] for sample in samples)
         by_id = scores(samples)
         for sample_id, choices in expected.items():
             assert by_id[sample_id] == [
                 (pytest.approx(total, abs=1e-4), tokens) for total, tokens in choices
             ]
-    for results in (results_below(data / "resumed"), again.results["egoplan_val"]):
-        assert reported(results) == pytest.approx(reported(undisturbed.results["egoplan_val"]))
+        assert aggregates(run, "egoplan_val") == pytest.approx(expected_aggregates)
 
 
 def test_help_shows_lm_evals_help(monkeypatch, capsys):
@@ -280,8 +274,9 @@ def test_two_processes_give_the_results_of_one(data, monkeypatch):
     one = in_lm_eval(checkpoint, *tasks, gen_kwargs=FEW_TOKENS)
     assert_same_results(one, both, tasks)
     assert_same_results(both, one, tasks)
-    for task, name in zip(tasks, ("predictions", "predictions", "score", "overall"), strict=True):
-        shared, alone = records(both, task, name), records(one, task, name)
+    entries = ("predictions", "predictions", "answer", "step")
+    for task, entry in zip(tasks, entries, strict=True):
+        shared, alone = records(both, task, entry), records(one, task, entry)
         assert shared.keys() == alone.keys()
         if task != "egoplan_val":
             assert shared == alone

@@ -145,7 +145,7 @@ def assert_scored(run, task, benchmark, name):
     records, right, misread = asked(benchmark), [], 0
     assert len(run.samples[task]) == QUESTIONS
     for sample in run.samples[task]:
-        values = sample["predictions"]
+        values = sample["details"]["predictions"]
         reply = "".join(sample["filtered_resps"])
         # thoughts are kept
         assert reply == "".join(part for parts in sample["resps"] for part in parts)
@@ -153,11 +153,11 @@ def assert_scored(run, task, benchmark, name):
         assert (values["prediction"] or "") == letter
         right.append(letter == records[values["sample_id"]]["golden_choice_idx"])
         misread += letter != CLAIMED.get(reply, letter)
-    results = run.results[task]
-    assert metric(results, "acc") == pytest.approx(sum(right) / QUESTIONS)
-    assert metric(results, "num_questions") == QUESTIONS
+    details = run.details[task]
+    assert metric(run.results[task], "acc") == pytest.approx(sum(right) / QUESTIONS)
+    assert details["num_questions"] == QUESTIONS
     unknown = load_presets(benchmark)[name].open_fields
-    assert metric(results, "unknown_fields").startswith(", ".join(unknown) or ("none", "video"))
+    assert details["unknown_fields"].startswith(", ".join(unknown) or ("none", "video"))
     return misread
 
 
@@ -187,7 +187,7 @@ def test_hf_vlm_gets_prompt_media_and_sampling(data, checkpoint, calls, benchmar
     task = f"{benchmark}__{name}"
     run = in_lmms_eval(checkpoint, task, batch_size=16)
     assert_scored(run, task, benchmark, name)
-    assert "shown as images" not in metric(run.results[task], "unknown_fields")
+    assert "shown as images" not in run.details[task]["unknown_fields"]
     assert calls
     tokens = []
     for call in calls:
@@ -254,7 +254,7 @@ def assert_server_gets_prompt_frames_and_sampling(benchmark, name):
             *separate,
         ]
         assert (body["max_tokens"], body["temperature"]) == (limit, arguments.get("temperature", 0))
-    as_images = "video (shown as images)" in metric(run.results[task], "unknown_fields")
+    as_images = "video (shown as images)" in run.details[task]["unknown_fields"]
     assert as_images == (name == "seed-bench-r1")
 
 
@@ -276,7 +276,7 @@ def test_lm_eval_gives_the_same(data, checkpoint, calls, name):
         1.05 if name == "physbrain-evalkit" else 1.0
     }
     is_images = load_presets(benchmark)[name].media["media"] == "frames"
-    assert ("video (shown as images)" in metric(run.results[task], "unknown_fields")) != is_images
+    assert ("video (shown as images)" in run.details[task]["unknown_fields"]) != is_images
     if name == "physbrain-evalkit":  # greedy, on images in both harnesses
         lmms_run = in_lmms_eval(checkpoint, task, batch_size=16)
         assert metric(lmms_run.results[task], "acc") == metric(run.results[task], "acc")
@@ -289,10 +289,10 @@ def test_the_official_preset_ranks_like_the_published_task(data, checkpoint):
         preset, task = (
             run.samples[name] for name in ("egoplan__official", "egoplan_val_published")
         )
-        assert [sample["predictions"] for sample in preset] == [
-            sample["predictions"] for sample in task
+        assert [sample["details"]["predictions"] for sample in preset] == [
+            sample["details"]["predictions"] for sample in task
         ]
-        assert metric(run.results["egoplan__official"], "unknown_fields") == "none"
+        assert run.details["egoplan__official"]["unknown_fields"] == "none"
 
 
 @pytest.mark.nightly

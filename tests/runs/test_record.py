@@ -49,7 +49,8 @@ def data(tmp_path_factory):
 def counts(samples):
     """Return tokens and images of each question, by its ID."""
     return {
-        sample["predictions"]["sample_id"]: tuple(sample["record"].values()) for sample in samples
+        sample["details"]["predictions"]["sample_id"]: tuple(sample["record"].values())
+        for sample in samples
     }
 
 
@@ -231,8 +232,8 @@ def test_a_resumed_run_has_the_figures_of_an_undisturbed_one(data, tmp_path):
     figures = [content(tmp_path / name)["record"]["tasks"] for name in ("undisturbed", "9")]
     assert figures[0] == figures[1]
     assert (
-        undisturbed.results[WRITTEN]["truncated_of,none"]
-        == resumed.results[WRITTEN]["truncated_of,none"]
+        undisturbed.details[WRITTEN]["truncated_of"]
+        == resumed.details[WRITTEN]["truncated_of"]
         == 9
     )
     for task in (RANKED, WRITTEN):

@@ -10,7 +10,7 @@ from lmms_egoplan.benchmarks.egoplan.footage.index import Media
 from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
 from patience import FOREVER_S
 from runs.both_harnesses import in_lmms_eval
-from runs.harness import log, metric, run, start
+from runs.harness import log, metric, reported, run, start
 from runs.small_set import prepare_small_set
 from zoo import save
 
@@ -31,7 +31,7 @@ ResponseCache._log_to_audit = log_and_die
 runpy.run_module("lmms_eval", run_name="__main__")
 """
 QUESTIONS = 18
-METRICS = (
+REPORTED = (
     "acc",
     "acc_sum",
     "acc_bytes",
@@ -68,7 +68,7 @@ def scored_keys(cache):
 
 
 def losses(sample):
-    return [choice["loss"] for choice in sample["predictions"]["choices"]]
+    return [choice["loss"] for choice in sample["details"]["predictions"]["choices"]]
 
 
 @pytest.mark.whole
@@ -107,9 +107,9 @@ def test_a_killed_run_resumes(tmp_path, monkeypatch):
             assert sample["acc"] == expected["acc"]
             assert sample["record"] == expected["record"]
             assert losses(sample) == pytest.approx(losses(expected), abs=1e-5)
-        for name in METRICS:
-            value = metric(undisturbed.results["egoplan_val"], name)
-            assert metric(done.results["egoplan_val"], name) == pytest.approx(value), name
+        for name in REPORTED:
+            value = reported(undisturbed, "egoplan_val", name)
+            assert reported(done, "egoplan_val", name) == pytest.approx(value), name
 
 
 @pytest.mark.whole
@@ -138,7 +138,7 @@ def test_answers_of_any_backend_keep_their_lengths_in_the_cache(tmp_path, monkey
     ]
     assert "5/8 cache hits" in log(tmp_path)
     for done, count in zip(runs, (5, 8), strict=True):
-        assert metric(done.results[task], "truncated_of") == count
+        assert done.details[task]["truncated_of"] == count
         assert metric(done.results[task], "truncated") == 1
         assert [sample["token_counts"][0]["output_tokens"] for sample in done.samples[task]] == [
             3

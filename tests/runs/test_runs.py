@@ -10,7 +10,7 @@ from lmms_eval.evaluator import simple_evaluate
 
 from benchmarks.egoplan.derived_questions import DATA, available
 from patience import FOREVER_S
-from runs.harness import TWO_PROCESSES, Run, hf_vlm, log, metric, run, start
+from runs.harness import TWO_PROCESSES, Run, hf_vlm, log, reported, run, start
 from runs.prepared_set import DERIVED, EXAMPLE_ID, EXAMPLES, prepare_set, save_letter_lover
 from runs.slow_egoplan import (
     SlowEgoPlan,
@@ -69,13 +69,13 @@ def llava_run(data, llava):
     evaluated = simple_evaluate(
         "llava", f"pretrained={llava},dtype=float32", tasks=list(LL_TASKS), log_samples=True
     )
-    return Run(evaluated["results"], evaluated["samples"])
+    return Run(evaluated["results"], evaluated["samples"], evaluated["details"])
 
 
 def assert_arithmetic(run, task, records):
     """Recompute the accuracies from the logged log-probabilities."""
     expected = accuracies(records, choices_in(run, task, records))
-    assert_reports(run.results[task], expected, DERIVED + 1)
+    assert_reports(run, task, expected, DERIVED + 1)
 
 
 def test_uniform_frames_on_hf_vlm(data, qwen, undisturbed):
@@ -83,9 +83,7 @@ def test_uniform_frames_on_hf_vlm(data, qwen, undisturbed):
     assert {*logged(undisturbed, "egoplan_val")} == {*range(DERIVED), EXAMPLE_ID}
     ranked = [slow.rank(record, slow.uniform(record)) for record in slow.records]
     assert_same_ranking(undisturbed, "egoplan_val", ranked, slow.records)
-    assert_reports(
-        undisturbed.results["egoplan_val"], accuracies(slow.records, ranked), DERIVED + 1
-    )
+    assert_reports(undisturbed, "egoplan_val", accuracies(slow.records, ranked), DERIVED + 1)
 
 
 def test_clips_on_hf_vlm(data, qwen, undisturbed):
@@ -103,7 +101,7 @@ def test_generated_letters_on_hf_vlm(data, qwen, undisturbed):
     expected = reply_accuracies(slow.records, replies)
     assert 0.1 < expected["unparsed"] < 0.9
     assert expected["acc"] > 0
-    assert_reports(undisturbed.results["egoplan_val_generate"], expected, DERIVED + 1)
+    assert_reports(undisturbed, "egoplan_val_generate", expected, DERIVED + 1)
 
 
 def test_llava(data, llava, llava_run):
@@ -111,7 +109,7 @@ def test_llava(data, llava, llava_run):
     slow = SlowEgoPlan(llava, data / "media")
     ranked = [slow.rank(record, slow.uniform(record, 6)) for record in slow.records]
     assert_same_ranking(llava_run, "egoplan_val", ranked, slow.records)
-    assert_reports(llava_run.results["egoplan_val"], accuracies(slow.records, ranked), DERIVED + 1)
+    assert_reports(llava_run, "egoplan_val", accuracies(slow.records, ranked), DERIVED + 1)
     records = slow.records[::EVERY]
     ranked = [slow.rank(record, slow.clips(record, 4, 1)) for record in records]
     assert_same_ranking(llava_run, "egoplan_val_clips", ranked, records)
@@ -140,8 +138,8 @@ def test_two_processes(data, llava, llava_run):
         "ties",
         "coverage",
     ):
-        value = metric(llava_run.results["egoplan_val"], name)
-        assert metric(both.results["egoplan_val"], name) == pytest.approx(value), name
+        value = reported(llava_run, "egoplan_val", name)
+        assert reported(both, "egoplan_val", name) == pytest.approx(value), name
 
 
 def test_a_killed_run_of_llava_resumes(data, llava, llava_run):
@@ -158,7 +156,7 @@ def test_a_killed_run_of_llava_resumes(data, llava, llava_run):
     keys = scored_keys(cache)
     assert len(keys) == len(set(keys)) == 4 * limit
 
-    served = simple_evaluate(
+    evaluated = simple_evaluate(
         "llava",
         model[-1],
         tasks=["egoplan_val"],
@@ -166,17 +164,16 @@ def test_a_killed_run_of_llava_resumes(data, llava, llava_run):
         use_cache=str(cache),
         log_samples=True,
     )
+    served = Run(evaluated["results"], evaluated["samples"], evaluated["details"])
     assert scored_keys(cache) == keys
     undisturbed = llava_run.samples["egoplan_val"][:limit]
-    for samples in (resumed.samples["egoplan_val"], served["samples"]["egoplan_val"]):
+    for samples in (resumed.samples["egoplan_val"], served.samples["egoplan_val"]):
         assert len(samples) == limit
         for sample, expected in zip(samples, undisturbed, strict=True):
             assert sample["acc"] == expected["acc"]
             assert losses(sample) == pytest.approx(losses(expected), abs=1e-5)
     for name in ("acc", "acc_sum", "acc_bytes", "ties", "coverage"):
-        values = [
-            metric(results["egoplan_val"], name) for results in (resumed.results, served["results"])
-        ]
+        values = [reported(done, "egoplan_val", name) for done in (resumed, served)]
         assert values[0] == pytest.approx(values[1]), name
 
 

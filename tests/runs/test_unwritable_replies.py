@@ -34,17 +34,16 @@ def data(tmp_path_factory):
 
 def assert_all_are_logged(samples):
     assert set(samples) == set(TASKS)
-    assert all(
-        sample["score"]["answer"] == WRITTEN for sample in samples["egothink_object_existence"]
-    )
-    assert all(
-        sample["predictions"]["prediction"] == "B" for sample in samples["egoplan_val_generate"]
-    )
-    assert {sample["overall"]["fields"]["global_intent"] for sample in samples["egointent"]} == {
-        "smile \U0001f600"
-    }
-    assert all(sample["overall"]["reply"] == WRITTEN for sample in samples["egointent"])
-    assert all("walk_to(table ?)" in sample["lcs_norm"]["parsed"] for sample in samples["actplan"])
+    details = {task: [sample["details"] for sample in samples[task]] for task in TASKS}
+    answers = [entries["answer"]["answer"] for entries in details["egothink_object_existence"]]
+    assert set(answers) == {WRITTEN}
+    predictions = [entries["predictions"] for entries in details["egoplan_val_generate"]]
+    assert {prediction["prediction"] for prediction in predictions} == {"B"}
+    steps = [entries["step"] for entries in details["egointent"]]
+    assert {step["fields"]["global_intent"] for step in steps} == {"smile \U0001f600"}
+    assert {step["reply"] for step in steps} == {WRITTEN}
+    plans = [entries["plan"]["parsed"] for entries in details["actplan"]]
+    assert all("walk_to(table ?)" in plan for plan in plans)
     assert all(samples[task] for task in TASKS)
 
 

@@ -97,4 +97,4 @@ def token_counts(samples):
 
 
 def predictions(samples):
-    return {sample["doc_id"]: sample["predictions"]["prediction"] for sample in samples}
+    return {sample["doc_id"]: sample["details"]["predictions"]["prediction"] for sample in samples}

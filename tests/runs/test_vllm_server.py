@@ -71,7 +71,7 @@ def test_a_run_resumes_after_the_server_was_lost(tmp_path):
         undisturbed = run(data, tmp_path / "undisturbed", *arguments(server, tmp_path / "other"))
     samples = [
         [
-            sample["predictions"]["choices"]
+            sample["details"]["predictions"]["choices"]
             for sample in sorted(done.samples["egoplan_val"], key=lambda s: s["doc_id"])
         ]
         for done in (resumed, undisturbed)

@@ -14,7 +14,7 @@ from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.benchmarks.egothink.prompts import FAMILIES
 from lmms_egoplan.task_files import task_paths
-from runs.both_harnesses import in_lm_eval, in_lmms_eval
+from runs.both_harnesses import in_lm_eval, in_lmms_eval, records
 from runs.harness import _JUDGE
 from zoo import save
 from zoo.prompts import VICUNA
@@ -73,12 +73,9 @@ def batches(monkeypatch):
     return inputs
 
 
-def logged(run, task="egointent", record="overall", name="media"):
+def logged(run, task="egointent", entry="step", name="media"):
     """Return a logged value by ID; by default, the media of EgoIntent's steps."""
-    return {
-        sample[record].get("step_id") or sample[record]["id"]: sample[record][name]
-        for sample in run.samples[task]
-    }
+    return {identifier: record[name] for identifier, record in records(run, task, entry).items()}
 
 
 def texts(folder, batches):
@@ -114,10 +111,7 @@ def test_steps_are_videos_with_their_rate_if_the_model_accepts_video(
     done = run(checkpoint("qwen2_5_vl"), "egointent")
     expected = {f"s{n}": "video" if count > 1 else "images" for n, count in enumerate(FRAMES, 1)}
     assert logged(done) == expected
-    (media,) = {
-        value for name, value in done.results["egointent"].items() if name.startswith("media,")
-    }
-    assert media == "images (2), video (2)"
+    assert done.details["egointent"]["media"] == "images (2), video (2)"
     videos = [batch for batch in batches if "pixel_values_videos" in batch]
     assert sum(len(batch["input_ids"]) for batch in videos) == 2
     assert sum(len(batch["input_ids"]) for batch in batches) == 4
@@ -135,10 +129,7 @@ def test_steps_are_videos_with_their_rate_if_the_model_accepts_video(
 def test_steps_are_images_if_the_model_does_not_accept_video(data, checkpoint, batches, run):
     done = run(checkpoint("llava"), "egointent")
     assert set(logged(done).values()) == {"images"}
-    (media,) = {
-        value for name, value in done.results["egointent"].items() if name.startswith("media,")
-    }
-    assert media == "images"
+    assert done.details["egointent"]["media"] == "images"
     assert sum(len(batch["pixel_values"]) for batch in batches) == sum(FRAMES)
 
 
@@ -217,11 +208,10 @@ def test_llavas_system_prompt_is_in_a_system_turn(data, checkpoint, batches, run
         f"<s> {prompt} USER: <image>\nWhat is thing {number} of {dimension}?  ASSISTANT:"
         for number in (1, 2)
     ]
-    assert set(logged(done, task, "score", "prompts").values()) == {
+    assert set(logged(done, task, "answer", "prompts").values()) == {
         "LLaVA series models, system turn"
     }
-    prompts = {value for name, value in done.results[task].items() if name.startswith("prompts,")}
-    assert prompts == {"LLaVA series models, system turn"}
+    assert done.details[task]["prompts"] == "LLaVA series models, system turn"
 
 
 @pytest.mark.nightly
@@ -238,7 +228,7 @@ def test_without_a_system_turn_the_prompt_precedes_the_question(
         f"<s> USER: <image>\n{LLAVA.general}\nWhat is thing {number} of existence?  ASSISTANT:"
         for number in (1, 2)
     ]
-    assert set(logged(done, SHORT, "score", "prompts").values()) == {
+    assert set(logged(done, SHORT, "answer", "prompts").values()) == {
         "LLaVA series models, in the user turn"
     }
 
@@ -247,7 +237,7 @@ def test_without_a_system_turn_the_prompt_precedes_the_question(
 @pytest.mark.parametrize("run", [in_lmms, in_lm])
 def test_other_model_types_get_gpt_4vs_prompt(data, checkpoint, batches, run):
     done = run(checkpoint("qwen2_5_vl"), SHORT)
-    assert set(logged(done, SHORT, "score", "prompts").values()) == {"GPT-4V"}
+    assert set(logged(done, SHORT, "answer", "prompts").values()) == {"GPT-4V"}
     for text in texts(checkpoint("qwen2_5_vl"), batches):
         assert "Please let your answer be as short as possible. Question: What is thing" in text
 
@@ -256,15 +246,15 @@ def test_other_model_types_get_gpt_4vs_prompt(data, checkpoint, batches, run):
 def test_blips_checkpoints_get_blips_prompt(data, checkpoint):
     for name in ("instructblip", "blip2"):
         done = in_lmms(checkpoint(name), SHORT)
-        assert set(logged(done, SHORT, "score", "prompts").values()) == {FAMILIES[1].name}
+        assert set(logged(done, SHORT, "answer", "prompts").values()) == {FAMILIES[1].name}
 
 
 @pytest.mark.nightly
 def test_a_prompt_family_setting_overrides_the_model_type(data, checkpoint, batches, tmp_path):
     done = in_lm(checkpoint("llava"), SHORT, metadata={"prompts": "default"})
-    assert set(logged(done, SHORT, "score", "prompts").values()) == {"GPT-4V"}
+    assert set(logged(done, SHORT, "answer", "prompts").values()) == {"GPT-4V"}
     done = in_lm(checkpoint("qwen2_5_vl"), SHORT, metadata={"prompts": "llava"})
-    assert set(logged(done, SHORT, "score", "prompts").values()) == {
+    assert set(logged(done, SHORT, "answer", "prompts").values()) == {
         "LLaVA series models, system turn"
     }
     assert all(text.startswith(f"<|im_start|>system\n{LLAVA.general}<|im_end|>") for text in texts(
@@ -277,7 +267,7 @@ def test_a_prompt_family_setting_overrides_the_model_type(data, checkpoint, batc
     )
     batches.clear()
     done = in_lmms_eval(checkpoint("llava"), "own_existence", folder=tmp_path)
-    assert set(logged(done, "own_existence", "score", "prompts").values()) == {"own, system turn"}
+    assert set(logged(done, "own_existence", "answer", "prompts").values()) == {"own, system turn"}
     assert texts(checkpoint("llava"), batches)[0].startswith(
         "<s> Be brief. USER: <image>\nSay it. What is thing 1"
     )
@@ -294,7 +284,7 @@ def test_a_system_instruction_precedes_the_prompt(data, checkpoint, batches):
 @pytest.mark.nightly
 def test_without_a_chat_template_the_prompt_precedes_the_question(data, checkpoint, batches):
     done = in_lm(checkpoint("llava"), SHORT, apply_chat_template=False)
-    assert set(logged(done, SHORT, "score", "prompts").values()) == {
+    assert set(logged(done, SHORT, "answer", "prompts").values()) == {
         "LLaVA series models, in the user turn"
     }
     assert all(
