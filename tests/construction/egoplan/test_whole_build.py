@@ -85,20 +85,17 @@ def test_no_visual_input_reaches_the_answers_action(prepared):
 def test_egoplan_val_scores_built_questions(prepared, folder):
     from runs.harness import metric, run
     from runs.prepared_set import save_letter_lover
+    from runs.slow_egoplan import logged
 
     checkpoint = save_letter_lover("llava", folder / "llava")
     model = ("--model", "hf_vlm", "--model_args", f"pretrained={checkpoint},dtype=float32")
     finished = run(folder, folder / "run", "--tasks", "egoplan_val", *model)
-    results, samples = finished.results["egoplan_val"], finished.samples["egoplan_val"]
-    assert (
-        metric(results, "num_questions")
-        == metric(results, "split_size")
-        == 2 * COUNT
-        == len(samples)
-    )
+    details = finished.details["egoplan_val"]
+    predictions = logged(finished, "egoplan_val")
+    assert details["num_questions"] == details["split_size"] == 2 * COUNT == len(predictions)
     golden = {row["sample_id"]: row["golden_choice_idx"] for row in prepared}
     right = [
-        golden[sample["predictions"]["sample_id"]] == sample["predictions"]["prediction"]
-        for sample in samples
+        golden[sample_id] == prediction["prediction"]
+        for sample_id, prediction in predictions.items()
     ]
-    assert metric(results, "acc") == pytest.approx(sum(right) / len(right))
+    assert metric(finished.results["egoplan_val"], "acc") == pytest.approx(sum(right) / len(right))
