@@ -78,8 +78,17 @@ _IN_ENVIRONMENT = re.compile(
 _SETTINGS = ("batch_size", "device", "limit", "num_fewshot", "gen_kwargs", "max_batch_size")
 _DIGEST_SHOWN = 12
 _SEEDS = ("random_seed", "numpy_seed", "torch_seed", "fewshot_seed")
-# Metadata of a task that the page does not repeat among the task's details.
-_ELSEWHERE = ("version", "benchmark")
+# Metadata of a task that the page does not repeat among the task's details, or that say nothing to
+# its readers.
+_ELSEWHERE = (
+    "version",
+    "benchmark",
+    "main_metric",
+    "count_metric",
+    "condition_of",
+    "judge",
+    "scores_end_token",
+)
 # Metrics of a task that are texts.
 _TEXT_METRICS = ("judge_model", "judge_protocol", "media", "encoder", "bleurt_model", "prompts")
 
