@@ -227,6 +227,7 @@ def _find(folders: Sequence[Path], benchmarks: Iterable[Benchmark]) -> _RunFiles
     for path, content in results.items():
         files_of_run = {file.task: file.path for file in logs.values() if _belongs(file, path)}
         run_files.runs[path] = _run(path, content, files_of_run)
+        run_files.skipped.extend(_earlier_tasks(path, run_files.runs[path]))
         run_files.remarks[path] = _remarks(path, content, run_files.runs[path])
     run_files.runs.update(judged)
     orphans = [file for file in logs.values() if not _belongs_to_any(file, results)]
@@ -346,13 +347,7 @@ def _run(path: Path, content: dict[str, Any], files: dict[str, Path]) -> Run:
 def _remarks(path: Path, content: Mapping[str, Any], run: Run) -> list[str]:
     """Describe tasks and samples that a report does not show."""
     remarks = []
-    earlier = [task for task, task_run in run.other_tasks.items() if _is_earlier(task_run)]
-    for task in earlier:
-        remarks.append(
-            f"{path}: skipped {task}: its version {run.other_tasks[task].version} is older than "
-            f"this package reads ({_package_version(task)}); run it again"
-        )
-    unsupported = [task for task in run.other_tasks if task not in earlier]
+    unsupported = [task for task, other in run.other_tasks.items() if not _is_earlier(other)]
     if unsupported:
         remarks.append(
             f"{path}: skipped tasks that the report does not support: {', '.join(unsupported)}"
@@ -379,6 +374,19 @@ def _remarks(path: Path, content: Mapping[str, Any], run: Run) -> list[str]:
             f"scores; {HOW_TO_LOG}"
         )
     return remarks
+
+
+def _earlier_tasks(path: Path, run: Run) -> list[str]:
+    """Describe tasks whose version is too old: one line for tasks with the same versions."""
+    tasks: dict[tuple[str | None, str | None], list[str]] = {}
+    for task, task_run in run.other_tasks.items():
+        if _is_earlier(task_run):
+            tasks.setdefault((task_run.version, _package_version(task)), []).append(task)
+    return [
+        f"{path}: skipped {join_list(names, _MOST_NAMES)}: version {version}; this package reads "
+        f"version {own_version} or newer. Run again"
+        for (version, own_version), names in tasks.items()
+    ]
 
 
 def _is_earlier(task_run: TaskRun) -> bool:
