@@ -129,7 +129,7 @@ def read(output: Path) -> Run:
         rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         samples[path.stem.split("_samples_")[1]] = rows
     content = json.loads(results.read_text(encoding="utf-8"))
-    return Run(content["results"], samples, content["details"])
+    return Run(content["results"], samples, content.get("details", {}))
 
 
 def printed_metrics(output: str, task: str) -> list[str]:

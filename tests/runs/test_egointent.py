@@ -326,10 +326,12 @@ def test_diagnostics_show_the_judge_the_models_images(data, checkpoint, tmp_path
     tasks.mkdir()
     (tasks / "few.yaml").write_text(
         f"include: {LMMS_EVAL_TASKS}/egointent/egointent_diagnostics.yaml\ntask: "
-        "diagnostics_of_few\n"
+        "egointent_diagnostics_of_few\n"
         "lmms_eval_specific_kwargs:\n  default:\n    media: clip\n    max_frames: 3\n"
     )
-    arguments = hf_vlm(checkpoint, "diagnostics_of_few", "--include_path", tasks, "--limit", "6")
+    arguments = hf_vlm(
+        checkpoint, "egointent_diagnostics_of_few", "--include_path", tasks, "--limit", "6"
+    )
     with JudgeServer(
         lambda prompt, asked_before: Reply("I see it.\n[[40]]", model="sees")
     ) as server:
@@ -350,11 +352,11 @@ def test_diagnostics_show_the_judge_the_models_images(data, checkpoint, tmp_path
         assert not any(label in server.prompt_of(body) for label in labels)
     assert judged
     assert judged <= seen  # replies without fields are not judged
-    results = done.results["diagnostics_of_few"]
-    samples = [sample["details"]["step"] for sample in done.samples["diagnostics_of_few"]]
+    results = done.results["egointent_diagnostics_of_few"]
+    samples = [sample["details"]["step"] for sample in done.samples["egointent_diagnostics_of_few"]]
     for name in ("gf", "hic", "tpc", "npf"):
         assert results[f"{name},judged"] == pytest.approx(
             fmean(sample["scores"][name] for sample in samples)
         )
-    assert done.details["diagnostics_of_few"]["judge_model"] == "sees"
+    assert done.details["egointent_diagnostics_of_few"]["judge_model"] == "sees"
     assert all(isinstance(sample["reply"], str) for sample in samples)

@@ -3,17 +3,19 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lmms_egoplan.task_files import task_benchmark
+from lmms_egoplan.task_files import base_task, task_benchmark
 
 
 def has_package_tasks(task_dict: Mapping[Any, Any]) -> bool:
-    """Return whether an evaluation has tasks of this package's benchmarks.
+    """Return whether an evaluation has tasks of this package, with or without scores.
 
     Args:
         task_dict: The harness's tasks by name. A group is a dictionary of its tasks; a task may
             come in a tuple with the name of its group.
     """
-    return any(task_benchmark(name, config) for name, config in _configs(task_dict))
+    return any(
+        base_task(name) or task_benchmark(name, config) for name, config in _configs(task_dict)
+    )
 
 
 def _configs(task_dict: Mapping[Any, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
