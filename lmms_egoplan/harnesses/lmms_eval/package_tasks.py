@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lmms_egoplan.task_files import base_task, task_benchmark
+from lmms_egoplan.jsonl import member
+from lmms_egoplan.task_files import task_benchmark
 
 
 def has_package_tasks(task_dict: Mapping[Any, Any]) -> bool:
@@ -14,7 +15,8 @@ def has_package_tasks(task_dict: Mapping[Any, Any]) -> bool:
             come in a tuple with the name of its group.
     """
     return any(
-        base_task(name) or task_benchmark(name, config) for name, config in _configs(task_dict)
+        member(config, "metadata", "count_metric") or task_benchmark(name, config)
+        for name, config in _configs(task_dict)
     )
 
 
