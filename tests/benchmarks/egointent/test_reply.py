@@ -8,7 +8,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lmms_egoplan.benchmarks.egointent.prompts import FIELDS, v1_prompt_text
+from lmms_egoplan.benchmarks.egointent.prompts import FIELDS, RELEASE_PROMPT, v1_prompt_text
 from lmms_egoplan.benchmarks.egointent.reply import read_reply
 
 LOCAL, GLOBAL, NEXT = VALUES = ("hold the board steady", "put up a shelf", "drive the screw in")
@@ -81,10 +81,19 @@ def test_reply_without_fields_gives_none(reply):
     assert read_reply(reply) == {}
 
 
-def test_repeated_prompt_is_not_an_answer():
-    asked = v1_prompt_text({"step_id": "s1"})
+PROMPTS = (v1_prompt_text({"step_id": "s1"}), RELEASE_PROMPT)
+
+
+@pytest.mark.parametrize("asked", PROMPTS, ids=["v1", "release"])
+def test_repeated_prompt_is_not_an_answer(asked):
     assert read_reply(asked) == {}
     assert all(read_reply(asked[start:]) == {} for start in range(0, len(asked), 7))
+
+
+@pytest.mark.parametrize("asked", PROMPTS, ids=["v1", "release"])
+@pytest.mark.parametrize("answer", [JSON, WHOLE["lines"]], ids=["JSON", "lines"])
+def test_what_follows_a_repeated_prompt_is_not_read(asked, answer):
+    assert read_reply(f"{answer}\n\n{asked}\n{OTHER_JSON}") == ALL
 
 
 @pytest.mark.parametrize("text", [JSON, WHOLE["lines"]], ids=["JSON", "lines"])

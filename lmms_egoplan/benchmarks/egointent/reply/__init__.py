@@ -128,8 +128,11 @@ def _read_short_keys(text: str) -> dict[str, str]:
     return _read(_SHORT_KEY.sub(with_full_name, text))
 
 
-# The beginning of the prompt.
-_QUESTION = re.compile(r"^ step[ ]id:", re.VERBOSE | re.IGNORECASE | re.MULTILINE)
+# The beginnings of both prompts.
+_QUESTION = re.compile(
+    r"^ (?: step[ ]id: | you[ ]see[ ]first-person[ ]footage[ ]of[ ])",
+    re.VERBOSE | re.IGNORECASE | re.MULTILINE,
+)
 
 
 def _first_answer(text: str) -> str:
