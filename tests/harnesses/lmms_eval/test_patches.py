@@ -259,7 +259,8 @@ def test_only_evaluations_of_this_package_are_recorded():
     assert not has_package_tasks({"mmmu_val": foreign, "group": {"mme": ("group", foreign)}})
     assert has_package_tasks({"mmmu_val": foreign, "group": {"own": ("group", ours)}})
     assert has_package_tasks({"egoplan_val_own": foreign})
-    assert has_package_tasks({"egoplan_test": foreign})
+    unscored = SimpleNamespace(config=SimpleNamespace(metadata={"count_metric": "num_questions"}))
+    assert has_package_tasks({"mine": unscored})
 
 
 def test_a_reply_forgets_its_end():
