@@ -15,9 +15,11 @@ from patience import FOREVER_S
 
 ROOT = Path(__file__).resolve().parents[1]
 MAKING = ("annotation", "construction", "overlap", "planner", "training")
-BENCHMARKS = tuple(f"benchmarks/{name}" for name in ("actplan", "egointent", "egoplan", "egothink"))
 SKIPPED = (
-    *BENCHMARKS,
+    *(
+        f"benchmarks/{path.parent.name}"
+        for path in ROOT.glob("lmms_egoplan/benchmarks/*/__init__.py")
+    ),
     "harnesses",
     "judging",
     "media",

@@ -67,9 +67,9 @@ class Benchmark:
         title: Title for reports and help.
         paper: Title or address of the paper; "" for none.
         splits: Its prepared splits and their official sizes.
-        tasks: Names for ``--tasks`` in both harnesses, the main one first.
-        demo: Its part of the demo.
-        suite: Its tasks in the suite of all benchmarks, in both harnesses.
+        suite: Its tasks in ``lmms-egoplan run`` and in the suite of all benchmarks, in both
+            harnesses.
+        demo: Its part of the demo; None for none.
         judges: For each name of a judge in the tasks' metadata (``judge``), a function that imports
             the judge, given the preset of the tasks, "" for none.
         suite_thinking: Tasks of the suite for models that think before they answer. Default:
@@ -87,9 +87,8 @@ class Benchmark:
     title: str
     paper: str
     splits: PreparedData
-    tasks: tuple[str, ...]
-    demo: DemoSet
-    suite: tuple[str, ...] = ()
+    suite: tuple[str, ...]
+    demo: DemoSet | None = None
     judges: Mapping[str, Callable[[str], Judge]] = field(default_factory=dict, hash=False)
     suite_thinking: tuple[str, ...] = ()
     suite_splits: tuple[str, ...] = ()
@@ -153,7 +152,7 @@ EGOPLAN = Benchmark(
     title="EgoPlan",
     paper="https://arxiv.org/abs/2312.06722",
     splits=splits.EGOPLAN,
-    tasks=("egoplan_val", "egoplan_val_generate"),
+    suite=("egoplan_val_generate", "egoplan_val"),
     demo=DemoSet(
         folder="egoplan",
         prepare=(
@@ -166,7 +165,6 @@ EGOPLAN = Benchmark(
         tasks=("egoplan_val", "egoplan_val_generate"),
         scores={"egoplan_val": "acc", "egoplan_val_generate": "acc"},
     ),
-    suite=("egoplan_val_generate", "egoplan_val"),
     suite_thinking=("egoplan_val_thinking", "egoplan_val"),
     suite_splits=("val",),
     stated_pixels=_egoplan_pixels,
@@ -178,7 +176,7 @@ EGOPLAN_BENCH2 = Benchmark(
     title="EgoPlan-Bench2",
     paper="https://arxiv.org/abs/2412.04447",
     splits=splits.EGOPLAN_BENCH2,
-    tasks=("egoplan_bench2", "egoplan_bench2_generate"),
+    suite=("egoplan_bench2_generate", "egoplan_bench2"),
     demo=DemoSet(
         folder="egoplan-bench2",
         prepare=(
@@ -190,7 +188,6 @@ EGOPLAN_BENCH2 = Benchmark(
         tasks=("egoplan_bench2", "egoplan_bench2_generate"),
         scores={"egoplan_bench2": "acc", "egoplan_bench2_generate": "acc"},
     ),
-    suite=("egoplan_bench2_generate", "egoplan_bench2"),
     suite_thinking=("egoplan_bench2_thinking", "egoplan_bench2"),
 )
 
@@ -213,14 +210,13 @@ EGOTHINK = Benchmark(
     title="EgoThink",
     paper="https://arxiv.org/abs/2311.15596",
     splits=splits.EGOTHINK,
-    tasks=("egothink_bench",),
+    suite=("egothink_bench",),
     demo=DemoSet(
         folder="egothink",
         prepare=("egothink", "egothink"),
         tasks=("egothink_bench",),
         scores={"egothink_bench": "score"},
     ),
-    suite=("egothink_bench",),
     judges={"egothink": _egothink_judge},
 )
 
@@ -250,7 +246,7 @@ EGOINTENT = Benchmark(
     title="EgoIntent",
     paper="https://arxiv.org/abs/2603.12147",
     splits=splits.EGOINTENT,
-    tasks=("egointent",),
+    suite=("egointent",),
     demo=DemoSet(
         folder="egointent-steps",
         prepare=(
@@ -262,7 +258,6 @@ EGOINTENT = Benchmark(
         tasks=("egointent",),
         scores={"egointent": "overall"},
     ),
-    suite=("egointent",),
     judges={
         "egointent": _egointent_judge,
         "egointent_diagnostics": _egointent_diagnostics_judge,
@@ -287,14 +282,13 @@ ACTPLAN = Benchmark(
     title="ActPlan-1K",
     paper="https://arxiv.org/abs/2410.03907",
     splits=splits.ACTPLAN,
-    tasks=("actplan_bench", "actplan", "actplan_text_only"),
+    suite=("actplan_bench",),
     demo=DemoSet(
         folder="actplan-annotation",
         prepare=("actplan", "actplan-annotation"),
         tasks=("actplan_bench",),
         scores={"actplan": "lcs_norm", "actplan_text_only": "lcs_norm"},
     ),
-    suite=("actplan_bench",),
     official_questions=_actplan_questions,
     load_scorers=_actplan_scorers,
 )
@@ -308,7 +302,9 @@ PIXELS = "LMMS_EGOPLAN_PIXELS"
 BENCHMARKS = (EGOPLAN, EGOPLAN_BENCH2, EGOTHINK, EGOINTENT, ACTPLAN)
 """All benchmarks, in the order of help texts and reports."""
 
-DEMO_SETS = {benchmark.name: benchmark.demo for benchmark in BENCHMARKS}
+DEMO_SETS = {
+    benchmark.name: benchmark.demo for benchmark in BENCHMARKS if benchmark.demo is not None
+}
 
 
 def model_card_scores() -> list[dict[str, str]]:

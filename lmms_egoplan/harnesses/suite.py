@@ -51,11 +51,7 @@ def _members(*, is_thinking: bool) -> dict[str, Any]:
     Raises:
         LmmsEgoplanError: No data are prepared, or some are damaged or have another format.
     """
-    prepared = [
-        benchmark
-        for benchmark in BENCHMARKS
-        if benchmark.suite and _why_unprepared(benchmark) is None
-    ]
+    prepared = [benchmark for benchmark in BENCHMARKS if _why_unprepared(benchmark) is None]
     if not prepared:
         message = (
             f"{NAME}: no benchmark's data are prepared; see lmms-egoplan data status for how "

@@ -103,7 +103,7 @@ def _prepared_benchmarks(suites: Mapping[str, list[str]], preset: str | None) ->
     names = []
     skipped = []
     for benchmark in BENCHMARKS:
-        if not benchmark.suite or benchmark.why_unprepared():
+        if benchmark.why_unprepared():
             continue
         if benchmark.name in suites:
             names.append(benchmark.name)

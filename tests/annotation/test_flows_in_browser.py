@@ -13,13 +13,12 @@ from axe import flaws, skip_without_axe
 from lmms_egoplan.annotation.egointent import read_items
 from lmms_egoplan.annotation.flow import LABELLED, load_flow
 from lmms_egoplan.annotation.serve import Team, media_folder, open_store
-from lmms_egoplan.benchmarks.base import BENCHMARKS
+from lmms_egoplan.benchmarks.base import DEMO_SETS
 from lmms_egoplan.demo.sets import copy_set
 from lmms_egoplan.jsonl import read_text
 from patience import wait_until
 
 LOOKS = [(width, scheme) for width in (400, 1024, 1440) for scheme in ("light", "dark")]
-SETS = {benchmark.name: benchmark.demo.folder for benchmark in BENCHMARKS}
 # One of EgoPlan's three questions is the qualification, and one is skipped.
 ITEMS = {"egoplan": 3, "egothink": 2, "egointent": 1, "actplan": 2}
 QUALIFICATION = {"egoplan": 1}
@@ -34,9 +33,9 @@ def base_of(page):
 def demo(tmp_path_factory):
     """Copy the demo's sets into a folder and return it."""
     folder = tmp_path_factory.mktemp("demo")
-    for benchmark in BENCHMARKS:
-        if benchmark.name in LABELLED:
-            copy_set(benchmark.demo, folder)
+    for name, demo_set in DEMO_SETS.items():
+        if name in LABELLED:
+            copy_set(demo_set, folder)
     return folder
 
 
@@ -48,7 +47,7 @@ def start(demo, tmp_path, browser):
     def start(name):
         flow = load_flow(name)
         db = tmp_path / "labels.sqlite"
-        items = flow.demo_items(demo / SETS[name], media_folder(db))[: ITEMS[name]]
+        items = flow.demo_items(demo / DEMO_SETS[name].folder, media_folder(db))[: ITEMS[name]]
         opened.append(
             open_store(flow, db, lambda _: items, "items", Team(2, 2, QUALIFICATION.get(name)))
         )

@@ -13,12 +13,11 @@ from lmms_egoplan.annotation.flow import LABELLED, load_flow
 from lmms_egoplan.annotation.importing import import_file
 from lmms_egoplan.annotation.serve import Team, media_folder, open_store
 from lmms_egoplan.annotation.store import Store, kept_predictions
-from lmms_egoplan.benchmarks.base import BENCHMARKS
+from lmms_egoplan.benchmarks.base import DEMO_SETS
 from lmms_egoplan.demo.sets import copy_set
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import json_lines
 
-SETS = {benchmark.name: benchmark.demo for benchmark in BENCHMARKS}
 # What a browser sends for the items at even and at odd positions.
 SENT = {
     "egoplan": (
@@ -197,8 +196,8 @@ def saved(path, flow=Rating):
 @pytest.mark.parametrize("name", LABELLED)
 def test_labels_from_label_studio_equal_those_from_the_page(name, tmp_path):
     flow, db = load_flow(name), tmp_path / "typed.sqlite"
-    copy_set(SETS[name], tmp_path)
-    items = flow.demo_items(tmp_path / SETS[name].folder, media_folder(db))[:2]
+    copy_set(DEMO_SETS[name], tmp_path)
+    items = flow.demo_items(tmp_path / DEMO_SETS[name].folder, media_folder(db))[:2]
     store = open_store(
         flow, db, lambda _: items, "items", Team(2) if name == "egointent" else Team(1, 1, 0)
     )

@@ -12,7 +12,7 @@ import lmms_egoplan
 from lmms_egoplan.benchmarks.actplan import instances
 from lmms_egoplan.benchmarks.actplan.instances import INSTANCES
 from lmms_egoplan.benchmarks.aggregations import DETAILS
-from lmms_egoplan.benchmarks.base import BENCHMARKS, load_judge
+from lmms_egoplan.benchmarks.base import BENCHMARKS, DEMO_SETS, load_judge
 from lmms_egoplan.benchmarks.splits import SPLITS
 from lmms_egoplan.cli.commands import command_tree, load_command
 from lmms_egoplan.demo import DATA
@@ -27,6 +27,8 @@ from lmms_egoplan.task_files import metrics as metrics_of
 from report.prepared import prepare_data
 
 PACKAGE = Path(lmms_egoplan.__file__).parent
+# Folders of the benchmarks in the package.
+ROOMS = {path.parent.name for path in PACKAGE.glob("benchmarks/*/__init__.py")}
 # Name, commands and variables of the package, and the key of the report page's theme in a browser.
 OWN_NAMES = re.compile(
     r"`lmms-egoplan [^`]+|lmms[-_]egoplan\w*|LmmsEgoplan\w*|egoplan-report-theme", re.IGNORECASE
@@ -44,9 +46,7 @@ NAMING = (
     "training",
 )
 # Modules for each benchmark in rooms that serve all of them, and arguments of their commands.
-OF_EACH = re.compile(
-    r"report/(egoplan|egothink|egointent|actplan)/.*|report/(benchmarks|judged)\.py|options\.py"
-)
+OF_EACH = re.compile(rf"report/({'|'.join(ROOMS)})/.*|report/(benchmarks|judged)\.py|options\.py")
 # Base of the tasks of both versions of one benchmark.
 BASE_OF_TASKS = PACKAGE / "harnesses" / "lm_eval" / "choices.py"
 # Its last text says where to look in the report of the demo.
@@ -78,8 +78,7 @@ def names_in(folder):
 
 
 def test_every_folder_of_a_benchmark_is_in_the_registry():
-    folders = {path.parent.name for path in PACKAGE.glob("benchmarks/*/__init__.py")}
-    assert {room_of(benchmark) for benchmark in BENCHMARKS} == folders
+    assert {room_of(benchmark) for benchmark in BENCHMARKS} == ROOMS
     names = [benchmark.name for benchmark in BENCHMARKS]
     assert names == [splits.benchmark for splits in SPLITS]
     for tasks in (LMMS_EVAL_TASKS, LM_EVAL_TASKS):
@@ -90,12 +89,18 @@ def test_hooks_exist(benchmark):
     assert benchmark.splits.benchmark == benchmark.name
     assert benchmark.splits.official
     assert issubclass(report_class(benchmark.name), BenchmarkReport)
-    demo = benchmark.demo
-    assert (DATA / demo.folder).is_dir()
-    assert demo.folder not in names_in(LMMS_EVAL_TASKS / benchmark.name)
-    assert {*demo.tasks, *demo.scores} <= names_in(LMMS_EVAL_TASKS / benchmark.name)
-    assert demo.prepare[0] == benchmark.name
     assert f"data prepare {benchmark.name}" in command_tree()[1]
+
+
+@pytest.mark.parametrize("name", DEMO_SETS)
+def test_demo_sets_have_data_and_tasks(name):
+    """A folder with the name of a task would hide the task from lmms-eval."""
+    demo = DEMO_SETS[name]
+    task_names = names_in(LMMS_EVAL_TASKS / name)
+    assert (DATA / demo.folder).is_dir()
+    assert demo.folder not in task_names
+    assert {*demo.tasks, *demo.scores} <= task_names
+    assert demo.prepare[0] == name
 
 
 def test_without_runs_no_figure_is_drawn(benchmark):
@@ -106,9 +111,9 @@ def test_without_runs_no_figure_is_drawn(benchmark):
 
 
 def test_tasks_are_those_of_both_harnesses(benchmark):
-    assert benchmark.tasks
+    assert benchmark.suite
     for tasks in (LMMS_EVAL_TASKS, LM_EVAL_TASKS):
-        assert set(benchmark.tasks) <= names_in(tasks / benchmark.name)
+        assert {*benchmark.suite, *benchmark.suite_thinking} <= names_in(tasks / benchmark.name)
         assert all(
             re.match(rf"{benchmark.name}(_|$)", name) for name in names_in(tasks / benchmark.name)
         )

@@ -60,7 +60,7 @@ def lm_eval(context: typer.Context) -> None:
     --apply_chat_template`
     """
     if not context.args or {"-h", "--help"}.intersection(context.args):
-        typer.echo(_BEFORE_ITS_OWN_HELP.format(task=BENCHMARKS[0].tasks[0]))
+        typer.echo(_BEFORE_ITS_OWN_HELP.format(task=BENCHMARKS[0].suite[-1]))
     require("lm_eval", "lm-eval", "lmms-egoplan[lm-eval]")
     import lm_eval as harness
     from lm_eval.__main__ import cli_evaluate
