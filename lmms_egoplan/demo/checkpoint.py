@@ -1,4 +1,4 @@
-"""Write a toy LLaVA-1.5 and a toy sentence encoder with random weights.
+"""Write a tiny LLaVA-1.5 and a tiny sentence encoder with random weights.
 
 The files have the formats of transformers and sentence-transformers.
 """
