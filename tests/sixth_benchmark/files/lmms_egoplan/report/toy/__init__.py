@@ -1,0 +1,1 @@
+"""Toy's part of a report."""
