@@ -3,6 +3,7 @@
 import json
 import pickle
 import re
+import runpy
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -200,6 +201,12 @@ def test_cached_responses_are_bound_to_the_data(benchmark):
         assert content["metadata"].get("data"), path
 
 
+def test_functions_of_tasks_load_without_data(benchmark, tmp_path, monkeypatch):
+    """Otherwise, the tasks could not be listed."""
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
+    assert runpy.run_path(str(LMMS_EVAL_TASKS / benchmark.name / "utils.py"))
+
+
 def test_no_answer_stops_at_an_empty_line(benchmark):
     """Except under a preset, which stops where its pipeline does."""
     for tasks in (LMMS_EVAL_TASKS, LM_EVAL_TASKS):
@@ -268,13 +275,24 @@ def test_no_task_names_another_benchmark(benchmark):
             assert not other_names.search(own_names.sub("", text)), path
 
 
-def test_contributing_adds_a_benchmark_in_ten_steps_with_existing_files():
+def section_on_adding_a_benchmark():
     text = (PACKAGE.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    section = text.partition("## Adding a benchmark\n")[2].partition("\n## ")[0]
+    return text.partition("## Adding a benchmark\n")[2].partition("\n## ")[0]
+
+
+def test_contributing_names_the_shared_files_that_the_example_changes():
+    patch = PACKAGE.parent / "tests" / "sixth_benchmark" / "shared.patch"
+    changed = re.findall(r"^\+\+\+ b/(.+)$", patch.read_text(encoding="utf-8"), re.MULTILINE)
+    table = section_on_adding_a_benchmark().partition("| shared file |")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| `(.+?)` \|", table, re.MULTILINE) == changed
+
+
+def test_contributing_adds_a_benchmark_in_six_steps_with_existing_files():
+    section = section_on_adding_a_benchmark()
     steps = re.findall(r"^\| (\d+) \| (.+?) \| ", section, re.MULTILINE)
     assert steps
     assert [int(number) for number, _ in steps] == [*range(1, len(steps) + 1)]
-    assert len(steps) <= 10
+    assert len(steps) <= 6
     folders = [PACKAGE / "benchmarks" / room_of(benchmark) for benchmark in BENCHMARKS]
     for name in (name for _, files in steps for name in re.findall(r"`([^`]+)`", files)):
         here = [PACKAGE.parent / name.replace("<name>", folder.name) for folder in folders]
