@@ -125,3 +125,19 @@ def counted(count: int, unit: str) -> str:
     """
     singular = f"{unit[:-3]}y" if unit.endswith("ies") else unit.removesuffix("s")
     return f"{count:,} {singular if count == 1 else unit}"
+
+
+def percent(share: float) -> str:
+    """Format a fraction as per cent with one decimal.
+
+    Only exactly 0 and 1 (or more) become "0 %" and "100 %".
+
+    >>> [percent(share).replace(chr(0x202F), " ") for share in (0, 1 / 3355, 0.98301, 0.99999, 1)]
+    ['0 %', '< 0.1 %', '98.3 %', '> 99.9 %', '100 %']
+    """
+    share = min(share, 1)
+    if share in (0, 1):
+        return f"{share:.0%}".replace("%", "\u202f%")
+    if share < 0.0005:
+        return "< 0.1\u202f%"
+    return "> 99.9\u202f%" if share >= 0.9995 else f"{100 * share:.1f}\u202f%"

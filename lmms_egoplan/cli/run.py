@@ -6,11 +6,10 @@ import shlex
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from lmms_egoplan.cli.report import report
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import lock_folder, write_whole
 from lmms_egoplan.harnesses.backends import find_backend
@@ -28,10 +27,11 @@ from lmms_egoplan.launch.plan import (
 )
 from lmms_egoplan.launch.state import write_state
 from lmms_egoplan.launch.tasks import choose_tasks
+from lmms_egoplan.model_names import short_name
 from lmms_egoplan.outputs import claimed_folder, guard_output
-from lmms_egoplan.report.run import TaskRun
-from lmms_egoplan.report.runs import read_scores
-from lmms_egoplan.report.samples import short_name
+
+if TYPE_CHECKING:
+    from lmms_egoplan.report.run import TaskRun
 
 Value = TypeVar("Value")
 
@@ -183,6 +183,8 @@ def run(
             return
         typer.echo(f"\n$ {text}")
         results, task_runs = _evaluate(plan, estimates)
+        from lmms_egoplan.cli.report import report
+
         guarded_report = guard_output("report", report)
         guarded_report(
             runs=results, out=plan.out / "report", name=None, similarity=None, form="text"
@@ -229,12 +231,14 @@ def _collected(
 
 def _evaluate(
     plan: Plan, estimates: Sequence[TaskEstimate]
-) -> tuple[list[Path], dict[str, TaskRun]]:
+) -> "tuple[list[Path], dict[str, TaskRun]]":
     """Run the harness, and return its results files and their tasks.
 
     Raises:
         LmmsEgoplanError: A task's main metric is not a number, or the harness failed.
     """
+    from lmms_egoplan.report.runs import read_scores
+
     earlier = {*plan.results.rglob("*.json")}
     with subprocess.Popen(plan.command(), env=os.environ | plan.environment()) as process:
         write_state(plan, estimates, process.pid)

@@ -30,7 +30,7 @@ from lmms_egoplan.launch.checkpoint import check_chat_template, check_checkpoint
 from lmms_egoplan.launch.plan import Plan
 from lmms_egoplan.launch.state import is_running, read_state
 from lmms_egoplan.outputs import check_folder
-from lmms_egoplan.report.run import without_secrets
+from lmms_egoplan.secret_values import without_secrets
 from lmms_egoplan.storage import load_summary
 
 _GIB = 2**30

@@ -14,7 +14,7 @@ from importlib.machinery import SourceFileLoader
 from multiprocessing import get_context
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loguru import logger
 from rich.box import SIMPLE_HEAD
@@ -35,8 +35,10 @@ from lmms_egoplan.launch.tasks import Task
 from lmms_egoplan.media.messages import MediaLoader
 from lmms_egoplan.paths import LM_EVAL_TASKS
 from lmms_egoplan.ranking.chat_templates import uses_template
-from lmms_egoplan.report.run import TaskRun
 from lmms_egoplan.task_files import benchmark_folder, read_task_file
+
+if TYPE_CHECKING:
+    from lmms_egoplan.report.run import TaskRun
 
 # Questions of each task that are encoded to measure images and tokens: evenly spaced, the first and
 # the last included.
@@ -176,7 +178,7 @@ def measure(
 
 
 def used_steps(
-    plan: Plan, tasks: Mapping[str, TaskRun], estimates: Sequence[TaskEstimate]
+    plan: Plan, tasks: "Mapping[str, TaskRun]", estimates: Sequence[TaskEstimate]
 ) -> list[Step]:
     """Return the tokens of the judges of a run, as its results report them.
 

@@ -31,7 +31,7 @@ from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import decode, read_json
 from lmms_egoplan.launch.estimate import TaskEstimate
 from lmms_egoplan.launch.plan import CACHE, Plan
-from lmms_egoplan.report.tables import share
+from lmms_egoplan.text import percent
 from lmms_egoplan.validation import Checked, read_as
 
 _STATE = "run.json"
@@ -228,7 +228,7 @@ def _progress_table(folder: Path, state: RunState, *, working: bool) -> Table:
             done = f"{part.done / max(1, part.total):.0%}"
             # As in the results, except that an answer may still be left without a score.
             if state.covers.get(task):
-                coverage = share(part.done / state.covers[task])
+                coverage = percent(part.done / state.covers[task]).replace("\u202f", "")
         rate = "" if part.rate is None else f"{60 * part.rate:.3g}"
         time_left = "unknown" if seconds is None else str(timedelta(seconds=math.ceil(seconds)))
         table.add_row(task, answered, f"{part.total:,}", done, coverage, rate, time_left)

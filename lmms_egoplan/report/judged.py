@@ -9,9 +9,10 @@ from lmms_egoplan.benchmarks.base import Benchmark
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.file_kinds import kind_of
 from lmms_egoplan.jsonl import decode, parse_record, read_lines
+from lmms_egoplan.model_names import short_name
 from lmms_egoplan.report.recompute import recompute
 from lmms_egoplan.report.run import Run, TaskRun, scoring_of
-from lmms_egoplan.report.samples import JudgedSample, Origin, short_name
+from lmms_egoplan.report.samples import JudgedSample, Origin
 from lmms_egoplan.validation import listing, read_as
 
 

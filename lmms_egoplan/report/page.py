@@ -24,8 +24,8 @@ from lmms_egoplan.report.gallery import Gallery, Progress, write_gallery
 from lmms_egoplan.report.run import Run, task_provenance
 from lmms_egoplan.report.strips import Pictures
 from lmms_egoplan.report.summary import Card, cards, demo_runs, rank_text
-from lmms_egoplan.report.tables import Table, clean, known, percent, show
-from lmms_egoplan.text import counted
+from lmms_egoplan.report.tables import Table, clean, known, show
+from lmms_egoplan.text import counted, percent
 
 _TITLE = "Egocentric planning: runs and published results"
 _WIDTH = re.compile(r"--width: (\d+)px")

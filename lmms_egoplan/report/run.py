@@ -13,46 +13,12 @@ from typing import Any
 from lmms_egoplan import task_files
 from lmms_egoplan.jsonl import member
 from lmms_egoplan.judging.judgement import base_version
+from lmms_egoplan.model_names import CHECKPOINT
+from lmms_egoplan.secret_values import HIDDEN, SECRET_NAME, without_secrets
 from lmms_egoplan.task_files import read_task_file, scoring_paths, task_benchmark, version_text
-
-CHECKPOINT = r"(?:checkpoint|ckpt|step|epoch|iter)[-_]?\d+"
-"""Regular expression for a checkpoint's number in the name of a model or folder.
-
-Use it with IGNORECASE.
-"""
 
 # A checkpoint's number at the end of a name or of a folder's name.
 _CHECKPOINT = re.compile(rf"[-_/.]?{CHECKPOINT}(?=$|[/_-])", re.IGNORECASE)
-_HIDDEN = "[hidden]"
-_SECRET = (
-    r"[\w-]*(?:(?:api|access|private|subscription|account)[-_]?key|secret\w*|passw\w*"
-    r"|(?<!(?:pad|eos|bos)_)(?<!(?:image|video|audio)_)token"
-    r"|auth(?!or\b)\w*|credential\w*|bearer)"
-)
-_SECRET_NAME = re.compile(_SECRET, re.IGNORECASE)
-# An HTTP authentication scheme may precede the key. In URLs, ``key`` and ``sig`` are names of
-# secrets, too.
-_ASSIGNED = re.compile(
-    rf"""
-    ({_SECRET}|(?<=[?&])(?:key|sig|signature))
-    (['"]?\s*[=:]\s*['"]?(?:(?:bearer|basic|token)\s+)?)
-    (?!\[hidden\])[^,;&\s'"}}]+
-    """,
-    re.IGNORECASE | re.VERBOSE,
-)
-_KEYS = re.compile(
-    r"""
-    \b(?:
-        (?:sk|gh[pousr]|xox[abp]|github_pat|glpat)[-_][A-Za-z0-9_-]{12,}
-        | hf_[A-Za-z0-9]{16,}
-        | AIza[\w-]{20,}
-        | AKIA[A-Z0-9]{12,}
-    )
-    | (?<=://)[^/@\s,]+(?=@)  # name and password in a URL
-    | (?<=\bbearer\s)[^,;&\s'"}]{16,}
-    """,
-    re.IGNORECASE | re.VERBOSE,
-)
 _REVISION = re.compile(r"(?:^|,)\s*revision=([^,]+)")
 # Fields of a results file with versions, and the packages' names.
 _PACKAGES = {
@@ -259,17 +225,6 @@ def age(version: str | None) -> tuple[bool, list[int], bool, str]:
     )
 
 
-def without_secrets(text: str) -> str:
-    """Hide secrets in settings.
-
-    These are values with names such as ``api_key``, and keys in the formats of known services.
-
-    >>> without_secrets("pretrained=m,api_key=abc,token=x,max_new_tokens=5")
-    'pretrained=m,api_key=[hidden],token=[hidden],max_new_tokens=5'
-    """
-    return _KEYS.sub(_HIDDEN, _ASSIGNED.sub(rf"\1\2{_HIDDEN}", text))
-
-
 def provenance_of(
     content: Mapping[str, Any], model: str, harness: str, time: str, folder: Path
 ) -> dict[str, str]:
@@ -358,8 +313,8 @@ def flat_settings(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]
             continue
         if isinstance(value, Mapping) and value:
             flat |= flat_settings(value, f"{prefix}{name}.")
-        elif _SECRET_NAME.fullmatch(name):
-            flat[prefix + name] = _HIDDEN
+        elif SECRET_NAME.fullmatch(name):
+            flat[prefix + name] = HIDDEN
         else:
             flat[prefix + name] = without_secrets(_text(value) or "none")
     return flat
@@ -462,7 +417,7 @@ def _text(value: Any) -> str:
         return ""
     if isinstance(value, dict):
         safe = {
-            name: _HIDDEN if _SECRET_NAME.fullmatch(str(name)) else argument
+            name: HIDDEN if SECRET_NAME.fullmatch(str(name)) else argument
             for name, argument in value.items()
         }
         return ", ".join(f"{name}={_text(argument)}" for name, argument in safe.items())

@@ -14,6 +14,7 @@ from lmms_egoplan.benchmarks.aggregations import DETAILS
 from lmms_egoplan.benchmarks.base import Benchmark
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import decode, member
+from lmms_egoplan.model_names import short_name
 from lmms_egoplan.outputs import MANIFEST
 from lmms_egoplan.report.judged import holds_lines, read_judged
 from lmms_egoplan.report.logged_samples import UnusableSamplesError, read_samples
@@ -33,7 +34,6 @@ from lmms_egoplan.report.samples import (
     SampleFile,
     model_name,
     sample_file,
-    short_name,
     start_time,
 )
 from lmms_egoplan.storage import DataMissingError

@@ -22,7 +22,8 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import decode, member, parse_record, read_json, read_lines
 from lmms_egoplan.outputs import check_own, delete
-from lmms_egoplan.report.run import CHECKPOINT, logged_version, without_secrets
+from lmms_egoplan.report.run import logged_version
+from lmms_egoplan.secret_values import without_secrets
 from lmms_egoplan.validation import AnyText, Checked, read_as
 
 _LMMS_EVAL = re.compile(r"(?P<time>.+?)_samples_(?P<task>.+)\.jsonl")
@@ -241,16 +242,6 @@ def start_time(path: Path, results: Mapping[str, Any]) -> str:
         except (OverflowError, ValueError):
             continue
     return text
-
-
-def short_name(model: str) -> str:
-    """Return the last part of a model's name.
-
-    For a checkpoint, include the folder of its training run.
-    """
-    folders, _, end = model.rpartition("/")
-    folder = folders.rpartition("/")[2]
-    return f"{folder}/{end}" if folder and re.fullmatch(CHECKPOINT, end, re.IGNORECASE) else end
 
 
 def model_name(path: Path, content: Mapping[str, Any]) -> str:

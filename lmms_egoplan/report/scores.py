@@ -14,9 +14,10 @@ from lmms_egoplan.jsonl import member
 from lmms_egoplan.judging.judgement import DEMO
 from lmms_egoplan.ranking.chat_templates import NO_TEMPLATE, NOT_APPLIED
 from lmms_egoplan.report.run import Run, TaskRun
-from lmms_egoplan.report.tables import percent, share
+from lmms_egoplan.report.tables import share
 from lmms_egoplan.stats.intervals import bootstrap_interval, score_interval
 from lmms_egoplan.stats.means import Mean
+from lmms_egoplan.text import percent
 
 Key = tuple[Hashable, ...]
 """The identity of a question: its id and further data, since other data may use the same ids."""

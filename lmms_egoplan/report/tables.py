@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any, Literal, final
 
-from lmms_egoplan.text import csv_text
+from lmms_egoplan.text import csv_text, percent
 
 Value = float | int | str | None
 WOULD_RANK = "would_stand"
@@ -315,22 +315,6 @@ def _bound_of_coverage(value: float, decimals: int) -> str:
     """
     step = 10**-decimals
     return f"<{step:.{decimals}f}" if value < 50 else f">{100 - step:.{decimals}f}"
-
-
-def percent(share: float) -> str:
-    """Format a fraction as per cent with one decimal.
-
-    Only exactly 0 and 1 (or more) become "0 %" and "100 %".
-
-    >>> [percent(share).replace(chr(0x202F), " ") for share in (0, 1 / 3355, 0.98301, 0.99999, 1)]
-    ['0 %', '< 0.1 %', '98.3 %', '> 99.9 %', '100 %']
-    """
-    share = min(share, 1)
-    if share in (0, 1):
-        return f"{share:.0%}".replace("%", "\u202f%")
-    if share < 0.0005:
-        return "< 0.1\u202f%"
-    return "> 99.9\u202f%" if share >= 0.9995 else f"{100 * share:.1f}\u202f%"
 
 
 def with_interval(value: Value, interval: tuple[float, float] | None, decimals: int) -> str:

@@ -11,8 +11,8 @@ from lmms_egoplan.files import lock_folder
 from lmms_egoplan.harnesses.backends import find_backend
 from lmms_egoplan.launch.checks import coverage_remarks, find_problems
 from lmms_egoplan.launch.plan import Plan, read_arguments
+from lmms_egoplan.model_names import short_name
 from lmms_egoplan.outputs import claimed_folder
-from lmms_egoplan.report.samples import short_name
 from lmms_egoplan.sensitivity import effects
 from lmms_egoplan.sensitivity.conditions import FACTORS, conditions
 

@@ -5,6 +5,7 @@
 
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,20 @@ from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.launch.tasks import choose_tasks, leaf_tasks
+from patience import FOREVER_S
+
+# Rooms of which a check loads nothing but the list of their commands.
+ROOMS = ("report", "demo", "sensitivity", "construction", "annotation", "overlap", "training")
+ROOMS += ("planner",)
+CHECK = """
+import sys
+from lmms_egoplan.cli import app
+try:
+    app(["run", *sys.argv[1:], "--check"])
+except SystemExit as exit:
+    print(*sys.modules, sep="\\n")
+    sys.exit(exit.code)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -162,3 +177,23 @@ def test_all_problems_are_named_at_once(run):
     assert len(lines) == 5
     for fact in ("chekpoint", "egoplan_bench2", "EgoThink", "dtyp", "--processes"):
         assert sum(fact in line for line in lines) >= 1
+
+
+def test_a_check_loads_neither_a_report_nor_a_making_room(folder):
+    result = subprocess.run(
+        [sys.executable, "-c", CHECK, CHECKPOINT, "--benchmarks", "egoplan,actplan"],
+        cwd=folder,
+        env=environment_of(folder),
+        capture_output=True,
+        text=True,
+        timeout=FOREVER_S,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    loaded = result.stdout.split()
+    assert "lmms_egoplan.launch.checks" in loaded
+    for room in ROOMS:
+        package = f"lmms_egoplan.{room}"
+        modules = {name for name in loaded if name.startswith(f"{package}.")}
+        assert modules <= {f"{package}.command_list"}
+    assert not {"torch", "transformers", "lmms_eval", "lm_eval"} & {*loaded}

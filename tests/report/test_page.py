@@ -12,7 +12,8 @@ from lmms_egoplan.report.charts import svg_of
 from lmms_egoplan.report.document import ShownAnswer
 from lmms_egoplan.report.page import write_page
 from lmms_egoplan.report.run import Run
-from lmms_egoplan.report.tables import Column, Row, Table, csv_of, percent, show
+from lmms_egoplan.report.tables import Column, Row, Table, csv_of, show
+from lmms_egoplan.text import percent
 from patience import processor_time_below
 from report.two_models import LONG, RUNS, SECTIONS, SHORT, figure, plan_item
 
