@@ -39,12 +39,8 @@ from transformers import PreTrainedModel, ProcessorMixin
 from lmms_egoplan.harnesses import vllm_server
 from lmms_egoplan.ranking import CandidateRanker
 from lmms_egoplan.ranking.engine.ranker import EngineRanker
-from lmms_egoplan.ranking.engine.requests import (
-    FORCED,
-    PROCESSOR,
-    PROMPT_LOGPROBS,
-    ranking_arguments,
-)
+from lmms_egoplan.ranking.engine.requests import PROCESSOR, ranking_arguments
+from lmms_egoplan.ranking.methods import FORCED, PROMPT_LOGPROBS
 from lmms_egoplan.ranking.scores import CandidateScore
 
 Question = tuple[list[dict[str, Any]], list[str], str]

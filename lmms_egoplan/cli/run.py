@@ -15,7 +15,7 @@ from lmms_egoplan.files import lock_folder, write_whole
 from lmms_egoplan.harnesses.backends import find_backend
 from lmms_egoplan.judging.asking import LlmUsage, MaxCost, MaxRequests, Prices
 from lmms_egoplan.judging.limits import MAX_COST, MAX_REQUESTS, PRICES
-from lmms_egoplan.launch.checks import coverage_remarks, find_problems, gpu_memory
+from lmms_egoplan.launch.checks import argument_remarks, coverage_remarks, find_problems, gpu_memory
 from lmms_egoplan.launch.estimate import TaskEstimate, estimate, print_estimate, used_steps
 from lmms_egoplan.launch.plan import (
     DEFAULT_BACKENDS,
@@ -137,7 +137,7 @@ def run(
     problems: list[str] = []
     known = _collected(problems, find_backend, harness, backend)
     arguments = _collected(problems, read_arguments, model_args)
-    ranks = known is None or known.ranks
+    ranks = known is None or bool(known.ranks)
     tasks = _collected(problems, choose_tasks, harness, names, protocol, ranks=ranks)
     plan = Plan(
         model=model,
@@ -161,7 +161,7 @@ def run(
     problems += find_problems(plan)
     if problems:
         raise LmmsEgoplanError("\n".join(dict.fromkeys(problems)))
-    for remark in coverage_remarks(plan):
+    for remark in (*coverage_remarks(plan), *argument_remarks(plan)):
         typer.echo(remark, err=True)
     if check:
         typer.echo("Nothing is missing.")

@@ -11,7 +11,7 @@ from huggingface_hub import HfApi, constants, hf_hub_download, try_to_load_from_
 from safetensors import SafetensorError, safe_open
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.harnesses.backends import literal
+from lmms_egoplan.harnesses.source_literals import read_literal
 from lmms_egoplan.harnesses.template_files import stored_template
 from lmms_egoplan.jsonl import member, read_json
 from lmms_egoplan.ranking.chat_templates import may_lack_template, template_problem
@@ -213,7 +213,7 @@ def _architecture(
             )
         return
     names = dict(
-        literal(
+        read_literal(
             "transformers.models.auto.modeling_auto", "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES"
         )
     )

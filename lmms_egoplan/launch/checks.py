@@ -21,7 +21,8 @@ from lmms_egoplan.benchmarks.base import Judge
 from lmms_egoplan.benchmarks.subset import designs_of
 from lmms_egoplan.encoder import DEFAULT_ENCODER, check_files, encoder_name
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.harnesses.requirements import require_vllm, unknown_arguments
+from lmms_egoplan.harnesses.arguments import argument_names, argument_problems
+from lmms_egoplan.harnesses.requirements import require_vllm
 from lmms_egoplan.harnesses.template_files import IN_LM_EVAL, IN_PLAIN_TEXT, NONE, ON_VLLM
 from lmms_egoplan.judging.judge import PROBE, probe
 from lmms_egoplan.judging.judgement import Prompt
@@ -38,7 +39,6 @@ _GIB = 2**30
 # reserve.
 _BYTES_PER_QUESTION = 100_000
 _RESERVE = 200_000_000
-_DTYPES = ("auto", "bfloat16", "float16", "float32")
 # Columns of prepared data with paths.
 _MEDIA = ("media_path", "observation_path", "video_path")
 _LISTED = 3
@@ -89,7 +89,7 @@ def _tasks(plan: Plan) -> Iterator[str]:
     ranked = [task for task, leaf in plan.leaves.items() if leaf.ranks]
     written = [task for task, leaf in plan.leaves.items() if not leaf.ranks]
     published = [task for task, leaf in plan.leaves.items() if leaf.scores_end_token]
-    if ranked and not backend.ranks:
+    if ranked and backend.ranks is False:
         yield (
             f"--backend {name}: only writes answers, but {', '.join(ranked)} ranks choices; "
             "use hf_vlm, or tasks that end in _generate"
@@ -122,31 +122,25 @@ def _arguments(plan: Plan) -> Iterator[str]:
         yield f"--model-args {backend.model_parameter}: already set by MODEL; remove it"
     if "," in plan.model:
         yield f"{plan.model}: the harnesses split arguments at commas; make a symlink without one"
-    for name, hint in unknown_arguments(arguments, backend.parameters, is_open=backend.is_open):
-        yield f"{plan.backend_name}: --model-args has no argument {name}; {hint}"
-    yield from _argument_values(plan)
+    if backend.arguments is not None:
+        own = {name: arguments[name] for name in arguments if name != backend.model_parameter}
+        for problem in argument_problems(backend.arguments, own):
+            yield f"{plan.backend_name}: --model-args {problem}"
 
 
-def _argument_values(plan: Plan) -> Iterator[str]:
-    """Check the values of ``--model_args``."""
+def argument_remarks(plan: Plan) -> Iterator[str]:
+    """Yield a line for what only a class of another project can check, after it is imported."""
     backend = plan.backend
-    arguments = plan.model_args
-    dtype = arguments.get("dtype", "auto")
-    if "dtype" in backend.parameters and dtype not in _DTYPES:
-        yield f"--model-args dtype={dtype}: must be one of {', '.join(_DTYPES)}"
-    template = arguments.get("chat_template", NONE)
-    if template != NONE and backend.is_ours and not backend.needs_vllm:
-        yield f"--model-args chat_template={template}: must be {NONE}; or omit it"
-    for name, value in arguments.items():
-        if backend.is_ours and name.endswith("_pixels") and not value.isdecimal():
-            yield f"--model-args {name}={value}: must be a whole number of pixels, such as 602112"
-    if "peft" in arguments:
-        adapter = Path(arguments["peft"], "adapter_config.json").expanduser()
-        if not adapter.is_file():
-            yield (
-                f"--model-args peft={arguments['peft']}: no adapter (adapter_config.json) in "
-                "this folder"
-            )
+    if backend.arguments is not None:
+        known = argument_names(backend.arguments)
+        further = [name for name in plan.model_args if name not in known]
+        if further:
+            yield f"{backend.name}: unchecked, passed on as they are: {', '.join(further)}"
+        return
+    ranked = [task for task, leaf in plan.leaves.items() if leaf.ranks]
+    yield f"{backend.name}: unchecked, as it is {plan.harness}'s own: all its arguments"
+    if ranked and backend.ranks is None:
+        yield f"{backend.name}: unchecked: whether it ranks choices, as {', '.join(ranked)} needs"
 
 
 def _assignments(arguments: Mapping[str, Any]) -> list[str]:

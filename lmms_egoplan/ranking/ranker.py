@@ -16,6 +16,7 @@ from lmms_egoplan.ranking.encoding import Message, QuestionEncoder, takes_token_
 from lmms_egoplan.ranking.equivalence import PADDINGS, PathChecker, PathOutcome
 from lmms_egoplan.ranking.kinds import Extent, KindFinder, extent, is_audited
 from lmms_egoplan.ranking.loglikelihood import PathUse
+from lmms_egoplan.ranking.methods import AUTO, FULL
 from lmms_egoplan.ranking.precision import float32_logits, keep_fractions
 from lmms_egoplan.ranking.question import (
     EncodedQuestion,
@@ -30,9 +31,6 @@ from lmms_egoplan.ranking.thread_copies import ThreadCopies
 
 # Bump when scores may change; part of the cache key.
 RANKING_VERSION = 5
-
-AUTO = "auto"
-FULL = "full"
 
 
 @dataclass

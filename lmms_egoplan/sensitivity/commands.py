@@ -9,7 +9,7 @@ import typer
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import lock_folder
 from lmms_egoplan.harnesses.backends import find_backend
-from lmms_egoplan.launch.checks import coverage_remarks, find_problems
+from lmms_egoplan.launch.checks import argument_remarks, coverage_remarks, find_problems
 from lmms_egoplan.launch.plan import Plan, read_arguments
 from lmms_egoplan.model_names import short_name
 from lmms_egoplan.outputs import claimed_folder
@@ -79,7 +79,7 @@ def sensitivity(
     problems = find_problems(plan)
     if problems:
         raise LmmsEgoplanError("\n".join(problems))
-    for remark in coverage_remarks(plan):
+    for remark in (*coverage_remarks(plan), *argument_remarks(plan)):
         typer.echo(remark, err=True)
     if not known.is_ours:
         typer.echo(

@@ -14,6 +14,7 @@ from PIL import Image
 from lmms_egoplan.benchmarks.base import PIXELS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses import record
+from lmms_egoplan.harnesses.arguments import argument_problems
 from lmms_egoplan.harnesses.lm_eval.ranker import HFVLMRanker
 from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
 from lmms_egoplan.harnesses.pixels import (
@@ -24,7 +25,6 @@ from lmms_egoplan.harnesses.pixels import (
     set_budget,
     set_engine_budget,
 )
-from lmms_egoplan.harnesses.requirements import unknown_arguments
 from lmms_egoplan.launch.estimate import load_encoder, measure, print_estimate
 from lmms_egoplan.launch.plan import Plan
 from lmms_egoplan.media.frames import Clip
@@ -260,7 +260,7 @@ def test_the_estimate_before_a_run_counts_the_tokens_of_the_limits(checkpoint, t
             tasks=["egoplan_val"],
             out=tmp_path,
         )
-        assert [*unknown_arguments(arguments, plan.backend.parameters)] == []
+        assert [*argument_problems(plan.backend.arguments, arguments)] == []
         inputs = load_encoder(plan)
         counts.append(measure(inputs.encoder, inputs.loader, text, visuals)[1])
         print_estimate([], [], None, inputs.pixels)

@@ -14,14 +14,9 @@ from lmms_egoplan.harnesses.vllm_server import ServedEngine
 from lmms_egoplan.judging import client
 from lmms_egoplan.ranking import ContextTooLongError, RankingError
 from lmms_egoplan.ranking.engine.ranker import EngineRanker
-from lmms_egoplan.ranking.engine.requests import (
-    FORCED,
-    PROCESSOR,
-    PROMPT_LOGPROBS,
-    EngineError,
-    ranking_arguments,
-)
+from lmms_egoplan.ranking.engine.requests import PROCESSOR, EngineError, ranking_arguments
 from lmms_egoplan.ranking.loglikelihood import END_OF_ANSWER
+from lmms_egoplan.ranking.methods import FORCED, PROMPT_LOGPROBS
 from patience import FOREVER_S, wait_until
 from ranking.engine.chat_server import MODEL, ChatServer, probe
 from ranking.engine.table import expected

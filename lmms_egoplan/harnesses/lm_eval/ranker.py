@@ -8,7 +8,7 @@ from collections import defaultdict, deque
 from collections.abc import Generator
 from contextlib import closing
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,7 @@ from lm_eval.models.utils import Collator, resize_image
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses import record
+from lmms_egoplan.harnesses.arguments import passed_on, read_arguments
 from lmms_egoplan.harnesses.checkpoints import (
     check_arguments,
     check_chat,
@@ -28,15 +29,16 @@ from lmms_egoplan.harnesses.checkpoints import (
     weights_version,
 )
 from lmms_egoplan.harnesses.generation import AnswerGenerator, num_new_tokens
+from lmms_egoplan.harnesses.lm_eval.arguments import HFVLMRankerArguments
 from lmms_egoplan.harnesses.lm_eval.lazy_images import load_images
 from lmms_egoplan.harnesses.lm_eval.ranking_model import WITHOUT_EFFECT, RankingModel, shown_of
 from lmms_egoplan.harnesses.lm_eval.shown_answer import IMAGES, VIDEO, ShownAnswer
-from lmms_egoplan.harnesses.pixels import PIXEL_ARGUMENTS, set_budget
+from lmms_egoplan.harnesses.pixels import set_budget
 from lmms_egoplan.harnesses.prefetch import num_bytes, num_workers, prefetch
 from lmms_egoplan.progress import progress_bar
 from lmms_egoplan.ranking import CandidateRanker, ContextTooLongError
 from lmms_egoplan.ranking.question import on_device, ready
-from lmms_egoplan.ranking.ranker import AUTO, RANKING_VERSION
+from lmms_egoplan.ranking.ranker import RANKING_VERSION
 from lmms_egoplan.ranking.thread_copies import ThreadCopies
 
 # Maximum number of batches of answers that an interrupted run can lose.
@@ -57,48 +59,29 @@ class ReplyEnd:
 class HFVLMRanker(RankingModel, HFMultimodalLM):
     """`HFMultimodalLM` that answers ``loglikelihood`` with `CandidateRanker`.
 
-    It accepts the parent's arguments and ``ranking_path`` (`CandidateRanker`'s ``path``). With
-    ``--apply_chat_template``, the model's chat template renders messages, and clips are videos if
-    processor and template accept video. Otherwise, a prompt consists of image placeholders and
-    text.
-
-    ``min_pixels``, ``max_pixels``, ``video_min_pixels`` and ``video_max_pixels`` are those of
-    `set_budget`. The first two limit only images, and are refused where the parent class would
-    ignore them.
+    It accepts the parent's arguments and `HFVLMRankerArguments`. With ``--apply_chat_template``,
+    the model's chat template renders messages, and clips are videos if processor and template
+    accept video. Otherwise, a prompt consists of image placeholders and text.
 
     Generation works as in the parent class; for clips, as in lmms-eval's ``hf_vlm``. A prompt that
     does not fit is an error and is never truncated. ``--use_cache`` serves responses only for the
     same weights and arguments.
-
-    ``workers`` threads read images and encode questions and batches in advance: by default, one per
-    core of this process, at most 16.
     """
 
     NAME = "hf-vlm-ranker"
 
     processor: Any
 
-    def __init__(
-        self,
-        pretrained: str,
-        *args: Any,
-        ranking_path: str = AUTO,
-        workers: int | None = None,
-        min_pixels: int | None = None,
-        max_pixels: int | None = None,
-        video_min_pixels: int | None = None,
-        video_max_pixels: int | None = None,
-        **kwargs: Any,
-    ) -> None:
-        check_arguments(self.NAME, kwargs, HFVLMRanker, HFMultimodalLM, HFLM, is_open=True)
+    def __init__(self, pretrained: str, *args: Any, **arguments: Any) -> None:
+        chosen = read_arguments(HFVLMRankerArguments, self.NAME, arguments)
+        kwargs = passed_on(HFVLMRankerArguments, arguments)
+        check_arguments(self.NAME, kwargs, HFMultimodalLM, HFLM, is_open=True)
         loading = {
             name: kwargs[name] for name in ("revision", "trust_remote_code") if name in kwargs
         }
-        limits = (min_pixels, max_pixels, video_min_pixels, video_max_pixels)
-        budget = dict(zip(PIXEL_ARGUMENTS, limits, strict=True))
         config, processor = load_config(self.NAME, pretrained, **loading)
-        pixels = set_budget(self.NAME, processor, budget)  # before the weights load
-        self._workers = num_workers(workers)
+        pixels = set_budget(self.NAME, processor, asdict(chosen))  # before the weights load
+        self._workers = num_workers(chosen.workers)
         super().__init__(pretrained, *args, **kwargs)
         for part in ("image_processor", "video_processor"):
             if hasattr(processor, part):
@@ -114,7 +97,7 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
         except LmmsEgoplanError as error:  # matters only with --apply_chat_template
             self._template_problem = str(error)
         takes_chat = self._template_problem is None
-        ranker = partial(CandidateRanker, self.model, self.processor, path=ranking_path)
+        ranker = partial(CandidateRanker, self.model, self.processor, path=chosen.ranking_path)
         self._rankers = {False: ranker(apply_chat_template=False, separate_candidates=False)}
         if takes_chat:
             self._rankers[True] = ranker(apply_chat_template=True)
@@ -136,7 +119,7 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
             if name not in WITHOUT_EFFECT
         }
         self._identity = (
-            f"{weights} ranking {RANKING_VERSION} {ranking_path} {settings} pixels "
+            f"{weights} ranking {RANKING_VERSION} {chosen.ranking_path} {settings} pixels "
             f"{json.dumps(pixels)}"
         )
 

@@ -12,6 +12,7 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.model import TemplateLM
 
 from lmms_egoplan.harnesses import record
+from lmms_egoplan.harnesses.arguments import passed_on, read_arguments
 from lmms_egoplan.harnesses.checkpoints import (
     check_template,
     check_vllm_arguments,
@@ -19,20 +20,19 @@ from lmms_egoplan.harnesses.checkpoints import (
     weights_version,
 )
 from lmms_egoplan.harnesses.generation import num_new_tokens
+from lmms_egoplan.harnesses.lm_eval.arguments import VLLMVLMRankerArguments
 from lmms_egoplan.harnesses.lm_eval.ranking_model import WITHOUT_EFFECT, RankingModel, shown_of
 from lmms_egoplan.harnesses.lm_eval.shown_answer import IMAGES, ShownAnswer
 from lmms_egoplan.harnesses.lm_eval.vllm_class import vllm_vlm
 from lmms_egoplan.harnesses.pixels import IMAGE_ARGUMENTS, set_engine_budget
 from lmms_egoplan.harnesses.prefetch import num_workers
 from lmms_egoplan.harnesses.requirements import require_vllm
-from lmms_egoplan.harnesses.server_watch import SERVER_WAIT_S
 from lmms_egoplan.harnesses.template_files import ON_VLLM
 from lmms_egoplan.harnesses.vllm_generation import VLLMGenerator
 from lmms_egoplan.harnesses.vllm_server import ServedEngine
 from lmms_egoplan.ranking.engine.families import engine_note
-from lmms_egoplan.ranking.engine.ranker import IN_FLIGHT, Engine, EngineRanker
+from lmms_egoplan.ranking.engine.ranker import Engine, EngineRanker
 from lmms_egoplan.ranking.engine.requests import ranking_arguments
-from lmms_egoplan.ranking.engine.schedule import AUTO
 from lmms_egoplan.ranking.question import RankingError
 from lmms_egoplan.ranking.ranker import RANKING_VERSION
 
@@ -60,30 +60,19 @@ class VLLMVLMRanker(RankingModel, _Parent):
 
     NAME = NAME
 
-    def __init__(
-        self,
-        pretrained: str,
-        base_url: str | None = None,
-        method: str = AUTO,
-        in_flight: int = IN_FLIGHT,
-        workers: int | None = None,
-        server_wait: float = SERVER_WAIT_S,
-        min_pixels: int | None = None,
-        max_pixels: int | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, pretrained: str, base_url: str | None = None, **arguments: Any) -> None:
         from lmms_egoplan.ranking.engine.local import LocalEngine
 
-        self._workers = num_workers(workers)
-        limits = dict(zip(IMAGE_ARGUMENTS, (min_pixels, max_pixels), strict=True))
+        chosen = read_arguments(VLLMVLMRankerArguments, NAME, {"base_url": base_url, **arguments})
+        kwargs = passed_on(VLLMVLMRankerArguments, arguments)
+        self._workers = num_workers(chosen.workers)
+        limits = {name: getattr(chosen, name) for name in IMAGE_ARGUMENTS}
         self._base_url = base_url
         loading = {
             name: kwargs[name] for name in ("revision", "trust_remote_code") if name in kwargs
         }
         if base_url is None:
-            check_vllm_arguments(
-                NAME, kwargs.keys() - WITHOUT_EFFECT, VLLMVLMRanker, *_Parent.__mro__[:2]
-            )
+            check_vllm_arguments(NAME, kwargs.keys() - WITHOUT_EFFECT, *_Parent.__mro__[:2])
         self._config, self.processor = load_config(NAME, pretrained, **loading)
         check_template(NAME, pretrained, self.processor, ON_VLLM, kwargs.get("revision") or "main")
         note = engine_note(self._config)
@@ -102,13 +91,15 @@ class VLLMVLMRanker(RankingModel, _Parent):
             engine = LocalEngine(self.model)
         else:
             pixels = record.NOT_KNOWN
-            self._prepare_prompts(
-                kwargs | {name: value for name, value in limits.items() if value is not None}
-            )
-            engine = ServedEngine(base_url, pretrained, self.tokenizer, server_wait)
+            self._prepare_prompts(kwargs)
+            engine = ServedEngine(base_url, pretrained, self.tokenizer, chosen.server_wait)
         self.recorded_settings = record.settings_of(self.processor, engine) | {"pixels": pixels}
         ranker = EngineRanker(
-            engine, self.processor, method=method, in_flight=int(in_flight), note=note
+            engine,
+            self.processor,
+            method=chosen.method,
+            in_flight=chosen.in_flight,
+            note=note,
         )
         self._rankers = {True: ranker}
         self._takes_video = ranker.takes_video
@@ -116,7 +107,7 @@ class VLLMVLMRanker(RankingModel, _Parent):
         if base_url is None:
             batch_size = int(self.batch_size) if str(self.batch_size).isdecimal() else 1
             self._generator = VLLMGenerator(
-                NAME, self.model, engine, ranker, max(int(in_flight), batch_size)
+                NAME, self.model, engine, ranker, max(chosen.in_flight, batch_size)
             )
         weights = (
             weights_version(pretrained, getattr(self._config, "_commit_hash", None))
@@ -126,19 +117,12 @@ class VLLMVLMRanker(RankingModel, _Parent):
             (name, str(value)) for name, value in kwargs.items() if name not in WITHOUT_EFFECT
         )
         self._identity = (
-            f"{weights} {NAME} ranking {RANKING_VERSION} {method} {settings} pixels "
+            f"{weights} {NAME} ranking {RANKING_VERSION} {chosen.method} {settings} pixels "
             f"{json.dumps(pixels)}"
         )
 
     def _prepare_prompts(self, arguments: Mapping[str, Any]) -> None:
         """Set the parent's attributes for prompts and images, for a server."""
-        unsupported = sorted(
-            arguments.keys() - _PROMPT_SETTINGS - {"revision", "trust_remote_code"} - WITHOUT_EFFECT
-        )
-        if unsupported:
-            raise RankingError(
-                f"{NAME}: with base_url, remove {', '.join(unsupported)}, which the server sets"
-            )
         TemplateLM.__init__(self)
         for name, default in _PROMPT_SETTINGS.items():
             setattr(self, name, arguments.get(name, default))

@@ -7,7 +7,7 @@ import atexit
 import json
 from collections.abc import Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,75 +18,27 @@ from loguru import logger
 from transformers import AutoModelForImageTextToText
 
 from lmms_egoplan import process_group
-from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.adapter import load_adapter
+from lmms_egoplan.harnesses.arguments import read_arguments
 from lmms_egoplan.harnesses.checkpoints import (
-    check_arguments,
     check_template,
     load_config,
     weights_version,
 )
 from lmms_egoplan.harnesses.generation import AnswerGenerator
 from lmms_egoplan.harnesses.lmms_eval import response_cache
+from lmms_egoplan.harnesses.lmms_eval.arguments import HFVLMArguments
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel
 from lmms_egoplan.harnesses.lmms_eval.ranking_backend import RankingBackend, StreamedResponses
 from lmms_egoplan.harnesses.pixels import set_budget
 from lmms_egoplan.harnesses.prefetch import num_workers
-from lmms_egoplan.harnesses.template_files import IN_PLAIN_TEXT, NONE
+from lmms_egoplan.harnesses.template_files import IN_PLAIN_TEXT
 from lmms_egoplan.media.messages import MediaLoader
 from lmms_egoplan.progress import progress_bar
 from lmms_egoplan.ranking import CandidateRanker
 from lmms_egoplan.ranking.chat_templates import uses_template
-from lmms_egoplan.ranking.ranker import AUTO, RANKING_VERSION
-
-
-@dataclass(frozen=True, kw_only=True)
-class Arguments:
-    """Arguments of the backend in ``--model_args``, except the checkpoint.
-
-    Attributes:
-        dtype: ``auto`` (the checkpoint's), ``bfloat16``, ``float16`` or ``float32``.
-        device: ``cuda``, ``cuda:1`` or ``cpu``; by default, this process's accelerator or the CPU.
-        device_map: As in transformers; ``auto`` spreads a model over several devices.
-        attn_implementation: As in transformers; ``sdpa`` and ``eager`` allow the fastest ranking.
-        max_frames_num: Maximum number of frames from a video file.
-        min_pixels, max_pixels, video_min_pixels, video_max_pixels: Limits on an image and on each
-        frame of a video
-            (`set_budget`); by default, the processor's own.
-        batch_size: Number of questions per ``generate`` call. Ranking processes one question, with
-            all candidates, at a time.
-        max_batch_size: Ignored; the harness passes it to every model.
-        revision: The checkpoint's revision.
-        trust_remote_code: Run code that comes with the checkpoint.
-        score_eos: Append the end-of-turn token to every candidate.
-        ranking_path: ``auto``, or the path for ranking: ``packed``, ``cached``, ``shared`` or
-            ``full`` (`CandidateRanker`).
-        chat_template: ``none`` asks in plain text, without the checkpoint's chat template. By
-            default, a checkpoint needs one, unless its family never had one (`may_lack_template`).
-        peft: Folder of an adapter for the checkpoint, as written by `save_adapter`.
-        workers: Number of threads that decode frames and encode questions in advance; by default,
-            one per core of this process, at most 16.
-    """
-
-    dtype: str = "auto"
-    device: str | None = None
-    device_map: str | None = None
-    attn_implementation: str | None = None
-    max_frames_num: int = 8
-    min_pixels: int | None = None
-    max_pixels: int | None = None
-    video_min_pixels: int | None = None
-    video_max_pixels: int | None = None
-    batch_size: int | str = 1
-    max_batch_size: int | None = None
-    revision: str = "main"
-    trust_remote_code: bool = False
-    score_eos: bool = False
-    ranking_path: str = AUTO
-    chat_template: str | None = None
-    peft: str | None = None
-    workers: int | None = None
+from lmms_egoplan.ranking.ranker import RANKING_VERSION
 
 
 class HFVLM(RankingBackend):
@@ -94,24 +46,18 @@ class HFVLM(RankingBackend):
 
     Args:
         pretrained: Name or folder of any checkpoint that ``AutoModelForImageTextToText`` loads.
-        arguments: See `Arguments`.
+        arguments: See `HFVLMArguments`.
     """
 
     NAME = "hf_vlm"
 
     def __init__(self, pretrained: str, **arguments: Any) -> None:
-        check_arguments(self.NAME, arguments, HFVLM, Arguments)
-        chosen = Arguments(**arguments)
+        chosen = read_arguments(HFVLMArguments, self.NAME, arguments)
         loading = {"revision": chosen.revision, "trust_remote_code": chosen.trust_remote_code}
         config, processor = load_config(self.NAME, pretrained, **loading)
-        pixels = set_budget(self.NAME, processor, arguments)
+        pixels = set_budget(self.NAME, processor, asdict(chosen))
         has_template = uses_template(config.to_dict(), processor)
         is_applied = has_template and chosen.chat_template is None
-        if chosen.chat_template not in (None, NONE):
-            raise LmmsEgoplanError(
-                f"{self.NAME}: chat_template must be {NONE}, got {chosen.chat_template!r}; omit it "
-                "to use the checkpoint's chat template"
-            )
         if is_applied:
             check_template(self.NAME, pretrained, processor, IN_PLAIN_TEXT, chosen.revision)
         elif has_template:
@@ -126,11 +72,7 @@ class HFVLM(RankingBackend):
         self._world_size = self.accelerator.num_processes
         device = chosen.device if self._world_size == 1 else None
         self.device = torch.device(device) if device else self.accelerator.device
-        if not str(chosen.batch_size).isdecimal() or int(chosen.batch_size) < 1:
-            raise LmmsEgoplanError(
-                f"hf_vlm: batch_size must be an integer of at least 1, got {chosen.batch_size!r}"
-            )
-        self.batch_size = int(chosen.batch_size)
+        self.batch_size = chosen.batch_size
         self._workers = num_workers(chosen.workers)
         self._model = AutoModelForImageTextToText.from_pretrained(
             pretrained,
@@ -144,7 +86,7 @@ class HFVLM(RankingBackend):
         self._ranker = CandidateRanker(
             self._model,
             processor,
-            score_eos=bool(chosen.score_eos),
+            score_eos=chosen.score_eos,
             apply_chat_template=is_applied,
             path=chosen.ranking_path,
         )
@@ -153,7 +95,7 @@ class HFVLM(RankingBackend):
         )
         if self.batch_size == 1:
             self._ordered = ("loglikelihood", "generate_until")
-        self._media = MediaLoader(int(chosen.max_frames_num), takes_video=generator.takes_video)
+        self._media = MediaLoader(chosen.max_frames_num, takes_video=generator.takes_video)
         config = self._model.config
         self.recorded_settings = record.settings_of(processor, self._model) | {"pixels": pixels}
         self.plain_text = record.plain_text(is_applied=is_applied, exists=has_template)

@@ -11,6 +11,8 @@ from lmms_eval.api.instance import GenerationResult, Instance, TokenCounts
 from lmms_eval.api.model import lmms
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses.arguments import read_arguments
+from lmms_egoplan.harnesses.lmms_eval.arguments import ScriptedArguments
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText
 
 # Mean losses, in nats, of the continuation that equals the reply, and of all others.
@@ -25,12 +27,13 @@ class Scripted(lmms):
     Args:
         pretrained: Folder with ``replies.json``, which lists replies by task and by the question's
             ID.
-        _arguments: Arguments that the harness passes to every model, such as a batch size; ignored.
+        arguments: See `ScriptedArguments`.
     """
 
     is_simple = True
 
-    def __init__(self, pretrained: str, **_arguments: Any) -> None:
+    def __init__(self, pretrained: str, **arguments: Any) -> None:
+        read_arguments(ScriptedArguments, "scripted", arguments)
         super().__init__()
         self._replies = json.loads(Path(pretrained, "replies.json").read_text(encoding="utf-8"))
 

@@ -5,7 +5,7 @@ It returns likelihoods of continuations after images and clips.
 
 import json
 import os
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -15,6 +15,7 @@ from lmms_eval.models.simple.vllm import VLLM
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses import record
+from lmms_egoplan.harnesses.arguments import passed_on, read_arguments
 from lmms_egoplan.harnesses.checkpoints import (
     check_template,
     check_vllm_arguments,
@@ -22,30 +23,22 @@ from lmms_egoplan.harnesses.checkpoints import (
     weights_version,
 )
 from lmms_egoplan.harnesses.lmms_eval import response_cache
+from lmms_egoplan.harnesses.lmms_eval.arguments import VLLMRankerArguments
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel
 from lmms_egoplan.harnesses.lmms_eval.ranking_backend import RankingBackend, StreamedResponses
 from lmms_egoplan.harnesses.pixels import IMAGE_ARGUMENTS, set_engine_budget
 from lmms_egoplan.harnesses.prefetch import num_workers
-from lmms_egoplan.harnesses.server_watch import SERVER_WAIT_S
 from lmms_egoplan.harnesses.template_files import ON_VLLM
 from lmms_egoplan.harnesses.vllm_generation import VLLMGenerator
 from lmms_egoplan.harnesses.vllm_server import ServedEngine
 from lmms_egoplan.media.messages import MediaLoader
 from lmms_egoplan.ranking.engine.families import engine_note
-from lmms_egoplan.ranking.engine.ranker import IN_FLIGHT, Engine, EngineRanker
+from lmms_egoplan.ranking.engine.ranker import Engine, EngineRanker
 from lmms_egoplan.ranking.engine.requests import ranking_arguments
-from lmms_egoplan.ranking.engine.schedule import AUTO
 from lmms_egoplan.ranking.ranker import RANKING_VERSION
 
 # Arguments that the harness passes to every model.
 _COMMON_ARGUMENTS = {"batch_size", "max_batch_size", "device"}
-# Arguments of the harness's class that would have no effect, and what to do instead.
-_REPLACED = {
-    "max_new_tokens": "the task sets the limit; --gen_kwargs max_new_tokens=N changes it",
-    "max_frame_num": "set max_frames_num",
-    "image_first": "remove it; images are where the task puts them",
-    "min_image_pixels": "remove it; the checkpoint's processor sets the size",
-}
 
 
 class VLLMRanker(RankingBackend, VLLM):
@@ -58,16 +51,9 @@ class VLLMRanker(RankingBackend, VLLM):
         base_url: URL of a running ``vllm serve`` that ranks instead, such as
             ``http://127.0.0.1:8000``. This process then reads only the processor and chat template
             of `model`, not its weights. It cannot generate.
-        method: ``auto``, ``forced`` or ``prompt_logprobs`` (`Schedule`).
-        score_eos: Append the end-of-turn token to every candidate.
-        max_frames_num: Maximum number of frames from a video file.
-        in_flight: Number of questions ranked concurrently. Replies are written concurrently for as
-            many, or for ``batch_size`` if that is more.
-        workers: Number of threads that decode frames in advance; by default, one per core of this
-            process, at most 16.
-        server_wait: Seconds to wait for a server that no longer answers, before the run ends.
-        kwargs: ``min_pixels`` and ``max_pixels``, the limits on images (`set_engine_budget`), and
-            arguments of the harness's ``vllm`` and of vLLM's ``LLM``.
+        arguments: See `VLLMRankerArguments`; also those of the harness's ``vllm`` and of vLLM's
+            ``LLM``. Replies are written concurrently for ``in_flight`` questions, or for
+            ``batch_size`` if that is more.
 
     Raises:
         LmmsEgoplanError: vLLM is not installed, an argument has no effect, or the command was
@@ -78,31 +64,17 @@ class VLLMRanker(RankingBackend, VLLM):
     NAME = "vllm_ranker"
     _ordered = ("loglikelihood", "generate_until")
 
-    def __init__(
-        self,
-        model: str,
-        base_url: str | None = None,
-        *,
-        method: str = AUTO,
-        score_eos: bool = False,
-        max_frames_num: int = 8,
-        in_flight: int = IN_FLIGHT,
-        workers: int | None = None,
-        server_wait: float = SERVER_WAIT_S,
-        **kwargs: Any,
-    ) -> None:
-        self._workers = num_workers(workers)
-        limits = {name: kwargs.pop(name, None) for name in IMAGE_ARGUMENTS}
+    def __init__(self, model: str, base_url: str | None = None, **arguments: Any) -> None:
+        chosen = read_arguments(VLLMRankerArguments, self.NAME, {"base_url": base_url, **arguments})
+        kwargs = passed_on(VLLMRankerArguments, arguments)
+        self._workers = num_workers(chosen.workers)
+        limits = {name: getattr(chosen, name) for name in IMAGE_ARGUMENTS}
         loading = {
             "revision": kwargs.get("revision") or "main",
             "trust_remote_code": bool(kwargs.get("trust_remote_code", False)),
         }
         if base_url is None:
-            check_vllm_arguments(self.NAME, kwargs, VLLMRanker, VLLM)
-            for name in _REPLACED.keys() & kwargs.keys():
-                raise LmmsEgoplanError(
-                    f"{self.NAME}: --model_args {name} has no effect here: {_REPLACED[name]}"
-                )
+            check_vllm_arguments(self.NAME, kwargs, VLLM)
         config, processor = load_config(self.NAME, model, **loading)
         check_template(self.NAME, model, processor, ON_VLLM, kwargs.get("revision") or "main")
         note = engine_note(config)
@@ -114,26 +86,25 @@ class VLLMRanker(RankingBackend, VLLM):
                 processor.chat_template = self.chat_template
         else:
             pixels = record.NOT_KNOWN
-            given = {name for name, value in limits.items() if value is not None}
-            self._check_server_arguments(given | kwargs.keys() - loading.keys() - _COMMON_ARGUMENTS)
+            self._check_single_process()
             lmms.__init__(self)
-            engine = ServedEngine(base_url, model, processor.tokenizer, server_wait)
+            engine = ServedEngine(base_url, model, processor.tokenizer, chosen.server_wait)
         self.recorded_settings = record.settings_of(processor, engine) | {"pixels": pixels}
         self._ranker = EngineRanker(
             engine,
             processor,
-            score_eos=bool(score_eos),
-            method=method,
-            in_flight=int(in_flight),
+            score_eos=chosen.score_eos,
+            method=chosen.method,
+            in_flight=chosen.in_flight,
             note=note,
         )
         self._generator: VLLMGenerator | None = None
         if base_url is None:
-            concurrent = max(int(in_flight), self.batch_size_per_gpu)
+            concurrent = max(chosen.in_flight, self.batch_size_per_gpu)
             self._generator = VLLMGenerator(
                 self.NAME, self.client, engine, self._ranker, concurrent
             )
-        self._media = MediaLoader(int(max_frames_num), takes_video=self._ranker.takes_video)
+        self._media = MediaLoader(chosen.max_frames_num, takes_video=self._ranker.takes_video)
         self.loaded_model = LoadedModel(
             self.NAME,
             config.model_type,
@@ -149,7 +120,13 @@ class VLLMRanker(RankingBackend, VLLM):
         )
         self._ledger_identity = f"{self._identity} {settings}"
         self.cache_run = response_cache.cache_run(
-            self.NAME, self._identity, method, score_eos, max_frames_num, settings, self._world_size
+            self.NAME,
+            self._identity,
+            chosen.method,
+            chosen.score_eos,
+            chosen.max_frames_num,
+            settings,
+            self._world_size,
         )
 
     def generate_until(self, requests: list[Instance]) -> Sequence[GenerationResult]:
@@ -195,12 +172,7 @@ class VLLMRanker(RankingBackend, VLLM):
             )
         return LocalEngine(self.client)
 
-    def _check_server_arguments(self, unsupported: Collection[str]) -> None:
-        if unsupported:
-            names = ", ".join(sorted(unsupported))
-            raise LmmsEgoplanError(
-                f"{self.NAME}: remove {names}: with base_url, these are the server's settings"
-            )
+    def _check_single_process(self) -> None:
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             raise LmmsEgoplanError(
                 f"{self.NAME}: with base_url, start one process; in_flight sets the "

@@ -9,7 +9,6 @@ from loguru import logger
 
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
 from lmms_egoplan.ranking.engine.requests import (
-    FORCED,
     EngineQuestion,
     EngineRequest,
     EngineResponse,
@@ -18,16 +17,13 @@ from lmms_egoplan.ranking.engine.requests import (
     media_of,
     with_items,
 )
-from lmms_egoplan.ranking.engine.schedule import AUTO, Schedule
+from lmms_egoplan.ranking.engine.schedule import Schedule
+from lmms_egoplan.ranking.methods import AUTO, FORCED, IN_FLIGHT
 from lmms_egoplan.ranking.question import RankingError
 from lmms_egoplan.ranking.scores import CandidateScore
 from lmms_egoplan.ranking.thread_copies import ThreadCopies
 
 Question = TypeVar("Question", bound=EngineQuestion)
-
-# Number of concurrent questions. Prefilled contexts must still be cached when their candidates are
-# requested.
-IN_FLIGHT = 8
 
 
 class Engine(Protocol[Question]):

@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
+from lmms_egoplan.ranking.methods import FORCED
 from lmms_egoplan.ranking.question import CandidateTokens, RankingError, too_long
 from lmms_egoplan.ranking.scores import CandidateScore
-
-FORCED = "forced"
-PROMPT_LOGPROBS = "prompt_logprobs"
 
 # Name of the argument with the tokens for `ForcedTokens` in vLLM's requests.
 ARGUMENT = "forced_token_ids"

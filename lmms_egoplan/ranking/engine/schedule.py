@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, replace
 from loguru import logger
 
 from lmms_egoplan.ranking.engine.requests import (
-    FORCED,
-    PROMPT_LOGPROBS,
     EngineQuestion,
     EngineRequest,
     EngineResponse,
@@ -19,11 +17,9 @@ from lmms_egoplan.ranking.engine.requests import (
 )
 from lmms_egoplan.ranking.kinds import is_audited
 from lmms_egoplan.ranking.loglikelihood import PathUse
+from lmms_egoplan.ranking.methods import AUTO, FORCED, METHODS, PROMPT_LOGPROBS
 from lmms_egoplan.ranking.question import PathError, RankingError
 from lmms_egoplan.ranking.scores import CandidateScore, differences, lead
-
-AUTO = "auto"
-METHODS = (AUTO, FORCED, PROMPT_LOGPROBS)
 
 REMEDY = (
     "Repeat the run with --model_args ...,method=prompt_logprobs, which runs a separate "

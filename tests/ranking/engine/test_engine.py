@@ -8,8 +8,6 @@ from PIL import Image
 from lmms_egoplan.ranking import CandidateRanker, ContextTooLongError, PathError, RankingError
 from lmms_egoplan.ranking.engine.ranker import EngineRanker
 from lmms_egoplan.ranking.engine.requests import (
-    FORCED,
-    PROMPT_LOGPROBS,
     EngineError,
     EngineQuestion,
     EngineResponse,
@@ -18,6 +16,7 @@ from lmms_egoplan.ranking.engine.requests import (
 )
 from lmms_egoplan.ranking.engine.schedule import Schedule
 from lmms_egoplan.ranking.loglikelihood import END_OF_ANSWER
+from lmms_egoplan.ranking.methods import FORCED, PROMPT_LOGPROBS
 from lmms_egoplan.ranking.question import CandidateTokens
 from ranking.engine.table import expected, logprob
 from ranking.reference import user_turn

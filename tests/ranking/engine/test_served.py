@@ -17,13 +17,8 @@ from transformers import AutoModelForImageTextToText, AutoProcessor
 from lmms_egoplan.harnesses.vllm_server import ServedEngine
 from lmms_egoplan.ranking import CandidateRanker
 from lmms_egoplan.ranking.engine.ranker import EngineRanker
-from lmms_egoplan.ranking.engine.requests import (
-    ARGUMENT,
-    FORCED,
-    PROCESSOR,
-    PROMPT_LOGPROBS,
-    EngineError,
-)
+from lmms_egoplan.ranking.engine.requests import ARGUMENT, PROCESSOR, EngineError
+from lmms_egoplan.ranking.methods import FORCED, PROMPT_LOGPROBS
 from patience import FOREVER_S, wait_until
 from ports import free_port
 from ranking.engine.chat_server import probe

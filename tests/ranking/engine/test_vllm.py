@@ -11,12 +11,8 @@ from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from lmms_egoplan.ranking import CandidateRanker, ContextTooLongError
 from lmms_egoplan.ranking.engine.ranker import EngineRanker
-from lmms_egoplan.ranking.engine.requests import (
-    FORCED,
-    PROMPT_LOGPROBS,
-    EngineError,
-    ranking_arguments,
-)
+from lmms_egoplan.ranking.engine.requests import EngineError, ranking_arguments
+from lmms_egoplan.ranking.methods import FORCED, PROMPT_LOGPROBS
 from ranking.engine.checkpoints import save
 from ranking.reference import picture, user_turn
 

@@ -1,0 +1,97 @@
+"""Declare the arguments of this package's model classes for lm-eval."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from lmms_egoplan.harnesses.arguments import (
+    LOADING,
+    BackendArguments,
+    adapter_or_name,
+    argument,
+    flag,
+    one_of,
+    pixels,
+    seconds,
+    text,
+    whole_number,
+)
+from lmms_egoplan.harnesses.server_watch import SERVER_WAIT_S
+from lmms_egoplan.ranking.methods import AUTO, IN_FLIGHT, METHODS, PATHS
+
+PROMPT_SETTINGS = ("interleave", "max_images", "image_width", "image_height", "image_max_side")
+"""Settings of lm-eval's classes for prompts and images."""
+
+# Arguments that a server does not set.
+_OF_CLIENT = LOADING | {
+    *PROMPT_SETTINGS,
+    "base_url",
+    "method",
+    "in_flight",
+    "workers",
+    "server_wait",
+}
+# Names of types of torch.
+_DTYPES = (
+    "auto",
+    "bfloat16",
+    "float16",
+    "float32",
+    "float64",
+    "half",
+    "float",
+    "double",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HFVLMRankerArguments(BackendArguments):
+    """Arguments of ``hf-vlm-ranker`` in addition to those of lm-eval's ``hf-multimodal``.
+
+    Attributes:
+        ranking_path: ``auto``, or the path for ranking: ``packed``, ``cached``, ``shared`` or
+            ``full`` (`CandidateRanker`).
+        workers: Number of threads that read images and encode questions and batches in advance; by
+            default, one per core of this process, at most 16.
+        min_pixels, max_pixels, video_min_pixels, video_max_pixels: As in `set_budget`. The first
+            two limit only images, and are refused where the parent class would ignore them.
+        revision: The checkpoint's revision.
+        trust_remote_code: Run code that comes with the checkpoint.
+        dtype: Type of the weights in memory; the parent's default if None.
+        peft: Folder of an adapter for the checkpoint, or its name on the hub.
+    """
+
+    IS_OPEN: ClassVar[bool] = True
+    PASSED_ON: ClassVar[frozenset[str]] = LOADING | {"dtype", "peft"}
+
+    ranking_path: str = argument(one_of(*PATHS), AUTO)
+    workers: int | None = argument(whole_number)
+    min_pixels: int | None = argument(pixels)
+    max_pixels: int | None = argument(pixels)
+    video_min_pixels: int | None = argument(pixels)
+    video_max_pixels: int | None = argument(pixels)
+    revision: str = argument(text, "main")
+    trust_remote_code: bool = argument(flag, default=False)
+    dtype: str | None = argument(one_of(*_DTYPES))
+    peft: str | None = argument(adapter_or_name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VLLMVLMRankerArguments(BackendArguments):
+    """Arguments of ``vllm-vlm-ranker`` in addition to those of lm-eval's ``vllm-vlm``.
+
+    They are those of lmms-eval's ``vllm_ranker``.
+    """
+
+    IS_OPEN: ClassVar[bool] = True
+    ON_SERVER: ClassVar[frozenset[str]] = _OF_CLIENT
+    PASSED_ON: ClassVar[frozenset[str]] = LOADING
+
+    base_url: str | None = argument(text)
+    method: str = argument(one_of(*METHODS), AUTO)
+    in_flight: int = argument(whole_number, IN_FLIGHT)
+    workers: int | None = argument(whole_number)
+    server_wait: float = argument(seconds, SERVER_WAIT_S)
+    min_pixels: int | None = argument(pixels)
+    max_pixels: int | None = argument(pixels)
+    revision: str = argument(text, "main")
+    trust_remote_code: bool = argument(flag, default=False)
