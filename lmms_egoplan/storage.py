@@ -333,3 +333,17 @@ class PreparedData:
             )
         self.check(split, summary)
         return summary
+
+
+def without_images(rows: "Dataset", column: str) -> "Dataset":
+    """Replace a column of images with ``row``, the index of the row in the split.
+
+    For lists of images, also add their number as ``num_images``.
+    """
+    from datasets import Image
+    from pyarrow import compute
+
+    is_list = not isinstance(rows.features[column], Image)
+    numbers = compute.list_value_length(rows.data.column(column)).to_pylist() if is_list else []
+    rows = rows.remove_columns(column).add_column("row", list(range(len(rows))))
+    return rows.add_column("num_images", numbers) if is_list else rows

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 from lmms_egoplan.benchmarks import splits
 from lmms_egoplan.coverage import coverage_values
 from lmms_egoplan.paths import module_rows
-from lmms_egoplan.storage import DataMissingError, PreparedData
+from lmms_egoplan.storage import DataMissingError, PreparedData, without_images
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
     from lmms_egoplan.judging.probe import ProbeForm
-    from lmms_egoplan.judging.settings import JudgeSettings
 
 
 @dataclass(frozen=True)
@@ -46,13 +45,13 @@ class Judge:
 
     Attributes:
         default_model: Name of the default judge.
-        estimate: Judges answers like the references of some rows, to estimate the requests.
+        requests: Number of requests for an answer, at most, without repeats.
         otherwise: Hint for runs without a judge; "" for none.
         probe_form: Returns the form of the test request; None for a short text.
     """
 
     default_model: str
-    estimate: "Callable[[Dataset, JudgeSettings], None]"
+    requests: int
     otherwise: str = ""
     probe_form: "ProbeForm | None" = None
 
@@ -81,6 +80,10 @@ class Benchmark:
             preset has any.
         load_scorers: Loads the scoring models early, to fail before a model loads; None if the
             benchmark has none.
+        task_rows: Returns the rows of a prepared split that a task asks, without their images,
+            given the content of the task's file; None if each task asks all rows.
+        num_images: Counts the images of the questions in such rows, given the visual settings of
+            the task; None if the settings do not determine it.
     """
 
     name: str
@@ -95,6 +98,8 @@ class Benchmark:
     official_questions: Callable[[Mapping[str, Any]], int] | None = None
     stated_pixels: Callable[[str], Mapping[str, int]] | None = None
     load_scorers: Callable[[], None] | None = None
+    task_rows: "Callable[[Dataset, Mapping[str, Any]], Dataset] | None" = None
+    num_images: "Callable[[Dataset, Mapping[str, Any]], int | None] | None" = None
 
     def covers(self, split: str, rows: "Dataset") -> int:
         """Return the number of questions to which the coverage of a task's results refers.
@@ -147,6 +152,20 @@ def _egoplan_pixels(preset: str) -> Mapping[str, int]:
     return presets.stated_pixels(preset)
 
 
+def _egoplan_rows(rows: "Dataset", task: Mapping[str, Any]) -> "Dataset":
+    from lmms_egoplan.benchmarks.egoplan import conditions
+
+    return conditions.asked_questions(rows, task["metadata"].get("shortcut"))
+
+
+def _egoplan_images(rows: "Dataset", settings: Mapping[str, Any]) -> int | None:
+    from lmms_egoplan.benchmarks.egoplan import visuals
+
+    if settings.get("media") == "video":
+        return None
+    return sum(visuals.num_images(row, settings) for row in rows)
+
+
 EGOPLAN = Benchmark(
     name="egoplan",
     title="EgoPlan",
@@ -168,6 +187,8 @@ EGOPLAN = Benchmark(
     suite_thinking=("egoplan_val_thinking", "egoplan_val"),
     suite_splits=("val",),
     stated_pixels=_egoplan_pixels,
+    task_rows=_egoplan_rows,
+    num_images=_egoplan_images,
 )
 
 
@@ -189,6 +210,8 @@ EGOPLAN_BENCH2 = Benchmark(
         scores={"egoplan_bench2": "acc", "egoplan_bench2_generate": "acc"},
     ),
     suite_thinking=("egoplan_bench2_thinking", "egoplan_bench2"),
+    task_rows=_egoplan_rows,
+    num_images=_egoplan_images,
 )
 
 
@@ -199,10 +222,23 @@ def _egothink_judge(preset: str) -> Judge:
 
     return Judge(
         default_model=judge.DEFAULT_JUDGE,
-        estimate=partial(judge.estimate, preset=preset),
+        requests=1,
         otherwise=judge.OTHERWISE,
         probe_form=partial(judge.probe_form, preset=preset),
     )
+
+
+def _egothink_rows(rows: "Dataset", task: Mapping[str, Any]) -> "Dataset":
+    from lmms_egoplan.benchmarks.egothink import conditions
+
+    rows = without_images(rows, "image")
+    if task["metadata"].get("shortcut") == "other_image":
+        return conditions.other_image(rows)
+    return rows
+
+
+def _egothink_images(rows: "Dataset", _: Mapping[str, Any]) -> int:
+    return len(rows)
 
 
 EGOTHINK = Benchmark(
@@ -218,6 +254,8 @@ EGOTHINK = Benchmark(
         scores={"egothink_bench": "score"},
     ),
     judges={"egothink": _egothink_judge},
+    task_rows=_egothink_rows,
+    num_images=_egothink_images,
 )
 
 
@@ -226,7 +264,7 @@ def _egointent_judge(_preset: str) -> Judge:
 
     return Judge(
         default_model=judge.DEFAULT_JUDGE,
-        estimate=judge.estimate,
+        requests=len(judge.GradedStep.RATED),
         otherwise=judge.OTHERWISE,
     )
 
@@ -236,9 +274,25 @@ def _egointent_diagnostics_judge(_preset: str) -> Judge:
 
     return Judge(
         default_model=diagnostics.DEFAULT_JUDGE,
-        estimate=diagnostics.estimate,
+        requests=len(diagnostics.SCORES),
         probe_form=diagnostics.probe_form,
     )
+
+
+def _egointent_rows(rows: "Dataset", task: Mapping[str, Any]) -> "Dataset":
+    from lmms_egoplan.benchmarks.egointent import conditions
+
+    if "process_docs" not in task:
+        return rows
+    return conditions.under(rows, task["metadata"]["shortcut"])
+
+
+def _egointent_images(rows: "Dataset", settings: Mapping[str, Any]) -> int | None:
+    from lmms_egoplan.benchmarks.egointent import frames
+
+    if settings["media"] == "video":
+        return None
+    return sum(frames.num_shown(row, settings) for row in rows)
 
 
 EGOINTENT = Benchmark(
@@ -262,6 +316,8 @@ EGOINTENT = Benchmark(
         "egointent": _egointent_judge,
         "egointent_diagnostics": _egointent_diagnostics_judge,
     },
+    task_rows=_egointent_rows,
+    num_images=_egointent_images,
 )
 
 
@@ -275,6 +331,24 @@ def _actplan_questions(row: Mapping[str, Any]) -> int:
     from lmms_egoplan.benchmarks.actplan.instances import official_instances
 
     return official_instances(row)
+
+
+def _actplan_rows(rows: "Dataset", task: Mapping[str, Any]) -> "Dataset":
+    from lmms_egoplan.benchmarks.actplan import conditions, instances
+
+    rows = without_images(rows, "images")
+    match str(task.get("process_docs")).rpartition(".")[2]:
+        case "only_normal":
+            return instances.only_normal(rows)
+        case "only_counterfactual":
+            return instances.only_counterfactual(rows)
+        case "views_swapped":
+            return conditions.views_swapped(rows)
+    return rows
+
+
+def _actplan_images(rows: "Dataset", _: Mapping[str, Any]) -> int:
+    return sum((row.get("partner") or row)["num_images"] for row in rows)
 
 
 ACTPLAN = Benchmark(
@@ -291,6 +365,8 @@ ACTPLAN = Benchmark(
     ),
     official_questions=_actplan_questions,
     load_scorers=_actplan_scorers,
+    task_rows=_actplan_rows,
+    num_images=_actplan_images,
 )
 
 PIXELS = "LMMS_EGOPLAN_PIXELS"

@@ -143,18 +143,19 @@ def designs_of(benchmark: str, split: str, wanted: str = "") -> dict[Any, dict[s
     return dict.fromkeys(drawn, design) if design["asked"] < design["of"] else {}
 
 
-def mark(rows: Any, benchmark: str, split: str, *, only: bool = False) -> Any:
-    """Add `COLUMN` to the rows of a prepared split if the environment asks for a subset.
+def mark(rows: Any, benchmark: str, split: str, *, only: bool = False, wanted: str = "") -> Any:
+    """Add `COLUMN` to the rows of a prepared split if only a subset is asked.
 
     Args:
         rows: A dataset with all or some rows of the split.
         benchmark, split: The prepared data.
         only: True to return only the rows of the subset.
+        wanted: Value of `SUBSET`. Default: the environment's.
 
     Raises:
         LmmsEgoplanError: See `designs_of`.
     """
-    designs = designs_of(benchmark, split)
+    designs = designs_of(benchmark, split, wanted)
     if not designs or COLUMN in rows.column_names:
         return rows
     id_column = "sample_id" if "sample_id" in rows.column_names else "step_id"

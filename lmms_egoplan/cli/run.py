@@ -16,7 +16,13 @@ from lmms_egoplan.harnesses.backends import find_backend
 from lmms_egoplan.judging.asking import LlmUsage, MaxCost, MaxRequests, Prices
 from lmms_egoplan.judging.limits import MAX_COST, MAX_REQUESTS, PRICES
 from lmms_egoplan.launch.checks import argument_remarks, coverage_remarks, find_problems, gpu_memory
-from lmms_egoplan.launch.estimate import TaskEstimate, estimate, print_estimate, used_steps
+from lmms_egoplan.launch.counts import (
+    TaskCounts,
+    check_prices,
+    count_tasks,
+    print_counts,
+    used_steps,
+)
 from lmms_egoplan.launch.plan import (
     DEFAULT_BACKENDS,
     VLLM_BACKENDS,
@@ -25,7 +31,7 @@ from lmms_egoplan.launch.plan import (
     Plan,
     read_arguments,
 )
-from lmms_egoplan.launch.state import write_state
+from lmms_egoplan.launch.state import watch, write_state
 from lmms_egoplan.launch.tasks import choose_tasks
 from lmms_egoplan.model_names import short_name
 from lmms_egoplan.outputs import claimed_folder, guard_output
@@ -34,6 +40,8 @@ if TYPE_CHECKING:
     from lmms_egoplan.report.run import TaskRun
 
 Value = TypeVar("Value")
+
+_MEASURED = "Hours and price are measured on the first questions, and updated while the run works."
 
 
 def run(
@@ -109,9 +117,10 @@ def run(
     """Run benchmarks on a model, from the check of everything it needs to the report.
 
     The command first checks data, checkpoint, arguments, judge, memory and disk, without loading
-    weights, and names all problems at once. It then prints an estimate and the harness's command,
-    runs it, and writes the report to `DIR/report`. To resume an interrupted run, repeat the
-    command: answers in `DIR/cache` are reused. To watch it: `lmms-egoplan show DIR`.
+    weights, and names all problems at once. It then prints the numbers of questions, images and
+    requests to judges, and the harness's command, runs it, and writes the report to `DIR/report`.
+    Hours and price are measured on the first questions, and updated. To resume an interrupted run,
+    repeat the command: answers in `DIR/cache` are reused. To watch it: `lmms-egoplan show DIR`.
 
     `--protocol NAME` asks, decodes and scores as a published pipeline does, such as `flageval`.
     `docs/comparing.md` lists the names.
@@ -157,24 +166,26 @@ def run(
     )
     if sum(option is not None for option in (limit, questions, target_width)) > 1:
         problems.append("--limit, --questions, --target-width: use only one of them")
-    _collected(problems, LlmUsage, prices=prices, max_cost=max_cost)
+    _collected(problems, _check_prices, plan, prices, max_cost)
     problems += find_problems(plan)
     if problems:
         raise LmmsEgoplanError("\n".join(dict.fromkeys(problems)))
     for remark in (*coverage_remarks(plan), *argument_remarks(plan)):
         typer.echo(remark, err=True)
     if check:
-        typer.echo("Nothing is missing.")
+        print_counts(count_tasks(plan))
+        typer.echo(f"Nothing is missing. {_MEASURED}")
         return
     text = plan.render_script() if plan.script else _command_line(plan)
     if dry_run:
         typer.echo(text, nl=False)
         return
-    estimates, steps, pixels = estimate(plan)
-    print_estimate(estimates, steps, prices, pixels)
+    counts = count_tasks(plan)
+    print_counts(counts)
+    typer.echo(_MEASURED)
     with claimed_folder(plan.out, "run"), lock_folder(plan.out, "runs"):
         if plan.script is not None:
-            write_state(plan, estimates)
+            write_state(plan, counts)
             write_whole(plan.script, text)
             how = "sbatch" if plan.launcher == "slurm" else "bash"
             typer.echo(
@@ -182,28 +193,37 @@ def run(
             )
             return
         typer.echo(f"\n$ {text}")
-        results, task_runs = _evaluate(plan, estimates)
+        results, task_runs = _evaluate(plan, counts)
         from lmms_egoplan.cli.report import report
 
         guarded_report = guard_output("report", report)
         guarded_report(
             runs=results, out=plan.out / "report", name=None, similarity=None, form="text"
         )
-        LlmUsage(prices=prices, steps=used_steps(plan, task_runs, estimates)).print_cost()
+        LlmUsage(prices=prices, steps=used_steps(plan, task_runs, counts)).print_cost()
 
 
 def _judge_limits(
     max_requests: int | None, max_cost: float | None, prices: Path | None
 ) -> dict[str, str]:
-    """Return the variables that limit the requests to judges."""
+    """Return the variables that limit the requests to judges, or let the log state their price."""
     limits = {}
     if max_requests is not None:
         limits[MAX_REQUESTS] = str(max_requests)
     if max_cost is not None:
         limits[MAX_COST] = str(max_cost)
-        if prices is not None:
-            limits[PRICES] = str(prices.absolute())
+    if prices is not None:
+        limits[PRICES] = str(prices.absolute())
     return limits
+
+
+def _check_prices(plan: Plan, prices: Path | None, max_cost: float | None) -> None:
+    """Check the file of prices, and that it has the judges of the tasks.
+
+    Raises:
+        LmmsEgoplanError: The file is missing, malformed or incomplete.
+    """
+    check_prices(plan, LlmUsage(prices=prices, max_cost=max_cost))
 
 
 def _default_folder(model: str) -> Path:
@@ -229,9 +249,7 @@ def _collected(
         return None
 
 
-def _evaluate(
-    plan: Plan, estimates: Sequence[TaskEstimate]
-) -> "tuple[list[Path], dict[str, TaskRun]]":
+def _evaluate(plan: Plan, counts: Sequence[TaskCounts]) -> "tuple[list[Path], dict[str, TaskRun]]":
     """Run the harness, and return its results files and their tasks.
 
     Raises:
@@ -241,7 +259,7 @@ def _evaluate(
 
     earlier = {*plan.results.rglob("*.json")}
     with subprocess.Popen(plan.command(), env=os.environ | plan.environment()) as process:
-        write_state(plan, estimates, process.pid)
+        watch(plan.out, write_state(plan, counts, process.pid), process)
     results = sorted({*plan.results.rglob("*.json")} - earlier)
     tasks: dict[str, TaskRun] = {}
     if results:

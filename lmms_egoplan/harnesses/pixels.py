@@ -146,6 +146,12 @@ def in_effect(processor: Any) -> dict[str, Any]:
     return limits
 
 
+def log_limits(model: str, pixels: Any) -> None:
+    """Log the limits of a backend before its weights load, as from `set_budget`."""
+    if pixels != NOT_KNOWN:
+        logger.info(f"{model}: pixels: {in_words(pixels)}")
+
+
 def in_words(pixels: Mapping[str, Any]) -> str:
     """Describe the limits in effect, as from `in_effect`.
 

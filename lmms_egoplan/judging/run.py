@@ -113,6 +113,7 @@ class Run:
         verdicts_of = (settings.where, settings.name(settings.model), scale or step)
         self._verdicts = settings.asking.verdicts.setdefault(verdicts_of, Verdicts())
         self._tokens: list[ReplyTokens] = []
+        self._next_expectation = FIRST_REPLIES
         self._num_asked = 0
         self._num_to_ask = 0
         self._num_without_reply = 0  # in a row
@@ -367,9 +368,13 @@ class Run:
         return replace(judgement, prompt_tokens=total.prompt, completion_tokens=total.reply)
 
     def _count_tokens(self, tokens: ReplyTokens) -> None:
-        """Count the tokens of a reply; log the expected cost of the run after the first ones."""
+        """Count the tokens of a reply.
+
+        Log the expected cost of the run after the first replies, and again as they double.
+        """
         self._tokens.append(tokens)
-        if len(self._tokens) == FIRST_REPLIES:
+        if len(self._tokens) == self._next_expectation:
+            self._next_expectation *= 2
             self._log_expectation()
         self._progress.counts["tokens"] += (tokens.prompt or 0) + (tokens.reply or 0)
 
@@ -430,7 +435,7 @@ class Run:
     def _log_expectation(self) -> None:
         """Log the expected cost of the run by its first replies."""
         first = Step.of_replies(self._title, self._tokens, self._settings.model)
-        if self._num_to_ask > FIRST_REPLIES and not first.unknown:
+        if self._num_to_ask > len(self._tokens) and not first.unknown:
             max_tokens = self._settings.max_tokens
             logger.info(self._settings.asking.expectation(first, self._num_to_ask, max_tokens))
 

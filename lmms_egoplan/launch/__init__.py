@@ -1,1 +1,1 @@
-"""Check, estimate, start and watch a run of a harness, for ``lmms-egoplan run``."""
+"""Check, count, start and watch a run of a harness, for ``lmms-egoplan run``."""

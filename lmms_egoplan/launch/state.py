@@ -9,6 +9,7 @@ import math
 import platform
 import shlex
 import sqlite3
+import subprocess
 import sys
 import time
 from collections import defaultdict
@@ -29,7 +30,7 @@ from rich.table import Table
 from lmms_egoplan import __version__
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import decode, read_json
-from lmms_egoplan.launch.estimate import TaskEstimate
+from lmms_egoplan.launch.counts import TaskCounts
 from lmms_egoplan.launch.plan import CACHE, Plan
 from lmms_egoplan.text import percent
 from lmms_egoplan.validation import Checked, read_as
@@ -37,6 +38,10 @@ from lmms_egoplan.validation import Checked, read_as
 _STATE = "run.json"
 # Key of all tasks together, if the cache does not name them.
 _ALL = "all requests"
+FIRST_ANSWERS = 20
+"""A run prints the expected time after this many new answers."""
+_POLL_S = 10.0
+_HOUR_S = 3600
 
 
 class RunState(Checked):
@@ -93,22 +98,35 @@ class Progress:
         return unanswered / self.rate
 
 
-def write_state(plan: Plan, estimates: Sequence[TaskEstimate], process: int | None = None) -> None:
-    """Write ``run.json`` when a run starts.
+@dataclass(frozen=True)
+class RunProgress:
+    """The progress of a run.
+
+    Attributes:
+        tasks: The progress of each task; for lm-eval, of all tasks together.
+        overall: The progress of all tasks together.
+    """
+
+    tasks: dict[str, Progress]
+    overall: Progress
+
+
+def write_state(plan: Plan, counts: Sequence[TaskCounts], process: int | None = None) -> RunState:
+    """Write ``run.json`` when a run starts, and return its content.
 
     Args:
         plan: The run.
-        estimates: The estimate of each task.
+        counts: What each task asks.
         process: ID of the harness's process; None if a script starts it.
     """
     totals: dict[str, int] = {}
     covers: dict[str, int] = {}
     if plan.harness == "lmms-eval":
-        for task in estimates:
+        for task in counts:
             totals[task.task] = task.questions
             covers[task.task] = task.covers
     else:
-        totals[_ALL] = sum(task.requests for task in estimates)
+        totals[_ALL] = sum(task.requests for task in counts)
     state = RunState(
         settings=plan.settings(),
         totals=totals,
@@ -121,6 +139,7 @@ def write_state(plan: Plan, estimates: Sequence[TaskEstimate], process: int | No
     )
     text = json.dumps(state.model_dump(), indent=1, ensure_ascii=False)
     write_whole(plan.out / _STATE, f"{text}\n")
+    return state
 
 
 def read_state(folder: Path) -> RunState | None:
@@ -153,21 +172,26 @@ def is_running(state: RunState) -> bool:
         return False
 
 
-def progress_of(folder: Path, state: RunState) -> dict[str, Progress]:
-    """Return the progress of each task; for lm-eval, of all tasks together."""
-    now = time.time() if is_running(state) else None
+def progress_of(folder: Path, state: RunState) -> RunProgress:
+    """Read the progress of a run from the harness's response cache."""
     if _ALL in state.totals:
         total = state.totals[_ALL]
         done = min(_count_requests(folder / CACHE["lm-eval"]), total)
-        return {_ALL: Progress(done, total, None)}
+        together = Progress(done, total, None)
+        return RunProgress({_ALL: together}, together)
+    now = time.time() if is_running(state) else None
     times = _answer_times(folder / CACHE["lmms-eval"])
-    progress = {}
+    tasks = {}
+    recent_of_all: list[float] = []
     for task, total in state.totals.items():
         done = min(len(times[task]), total)
         recent = sorted(moment for moment in times[task].values() if moment >= state.started)
-        end = now if done < total else None
-        progress[task] = Progress(done, total, _rate(recent, end))
-    return progress
+        recent_of_all += recent
+        tasks[task] = Progress(done, total, _rate(recent, now if done < total else None))
+    done = sum(part.done for part in tasks.values())
+    total = sum(part.total for part in tasks.values())
+    rate = _rate(sorted(recent_of_all), now if done < total else None)
+    return RunProgress(tasks, Progress(done, total, rate))
 
 
 def _rate(times: Sequence[float], end: float | None) -> float | None:
@@ -203,6 +227,71 @@ def show_progress(folder: Path, state: RunState) -> bool:
     return working and not results
 
 
+@dataclass
+class Forecast:
+    """Expects the time that is left, from the first answers on, and again as their number doubles.
+
+    Attributes:
+        total: Number of all questions; for lm-eval, of all requests.
+        unit: What is counted.
+    """
+
+    total: int
+    unit: str
+    _start: float | None = None
+    _done_at_start: int = 0
+    _next: int = FIRST_ANSWERS
+
+    def update(self, seconds: float, done: int) -> str | None:
+        """Return a line for the user, or None.
+
+        Args:
+            seconds: Time on any clock.
+            done: Number of answers, with those of earlier starts.
+        """
+        new = done - self._done_at_start
+        if new <= 0 or self._start is None:  # the model loads
+            self._start = seconds
+            self._done_at_start = done
+            return None
+        if new < self._next or done >= self.total or seconds <= self._start:
+            return None
+        self._next = 2 * new
+        rate = new / (seconds - self._start)
+        left = _duration((self.total - done) / rate)
+        return (
+            f"{done:,} of {self.total:,} {self.unit} are answered, {60 * rate:.3g} a minute: all "
+            f"others take about {left}"
+        )
+
+
+def watch(folder: Path, state: RunState, process: subprocess.Popen[Any]) -> None:
+    """Wait for the harness, and print the time that is left after the first answers.
+
+    Backends of other projects store answers at the end; then, only the harness shows its progress.
+    """
+    forecast = Forecast(
+        sum(state.totals.values()), "requests" if _ALL in state.totals else "questions"
+    )
+    while True:
+        try:
+            process.wait(_POLL_S if state.streams else None)
+        except subprocess.TimeoutExpired:
+            done = progress_of(folder, state).overall.done
+            line = forecast.update(time.monotonic(), done)
+            if line is not None:
+                typer.echo(line, err=True)
+        else:
+            return
+
+
+def _duration(seconds: float) -> str:
+    """Describe a duration in hours or minutes."""
+    if seconds >= _HOUR_S:
+        return f"{seconds / _HOUR_S:.1f} hours"
+    return f"{max(1, round(seconds / 60))} min"
+
+
 def _activity(state: RunState, *, working: bool) -> str:
     """Describe whether a run works."""
     since = f"{datetime.fromtimestamp(state.started, timezone.utc):%Y-%m-%d %H:%M} UTC"
@@ -218,7 +307,13 @@ def _progress_table(folder: Path, state: RunState, *, working: bool) -> Table:
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
     for title in ("task", "answered", "of", "done", "coverage", "per minute", "time left"):
         table.add_column(title, no_wrap=True, justify="left" if title == "task" else "right")
-    for task, part in progress_of(folder, state).items():
+    progress = progress_of(folder, state)
+    rows = dict(progress.tasks)
+    if len(rows) > 1:
+        rows["all tasks"] = progress.overall
+    for task, part in rows.items():
+        if task == "all tasks":
+            table.add_section()
         seconds = part.seconds_left if working else None
         answered = "unknown"
         done = "unknown"

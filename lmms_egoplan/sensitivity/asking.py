@@ -21,13 +21,12 @@ from huggingface_hub import try_to_load_from_cache
 from lmms_egoplan import __version__
 from lmms_egoplan.benchmarks.egoplan.presets import LIKELIHOOD, load_prompts, prompt_of, rotated
 from lmms_egoplan.benchmarks.egoplan.prompts import closed_choices
-from lmms_egoplan.benchmarks.egoplan.visuals import FrameReader
+from lmms_egoplan.benchmarks.egoplan.visuals import FrameReader, num_images
 from lmms_egoplan.benchmarks.presets import FIELDS, Preset
 from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.checkpoints import folder_version
 from lmms_egoplan.harnesses.lmms_eval.direct import Request, load_model, replies_to
-from lmms_egoplan.launch.estimate import load_encoder, measure
 from lmms_egoplan.launch.plan import Plan
 from lmms_egoplan.media.sampling import VisualInput
 from lmms_egoplan.progress import progress_bar
@@ -107,7 +106,7 @@ class ReplyStore:
         self._read()
 
     def ask(self, variants: Collection[PromptVariant]) -> None:
-        """Print the cost. Unless this is a check, ask what has no stored reply, and sum it up.
+        """Print the counts. Unless this is a check, ask what has no stored reply, and sum it up.
 
         Args:
             variants: The ways to ask each question.
@@ -126,7 +125,7 @@ class ReplyStore:
         )
         batches = self._batches(missing)
         if batches:
-            self._print_cost(batches[0], missing)
+            self._print_cost(missing)
         if not self._is_check:
             self._ask(batches, num_stored)
 
@@ -138,24 +137,20 @@ class ReplyStore:
         grouped = groupby(keys, key=lambda key: batch_numbers[key[1]])
         return [[*batch] for _, batch in grouped]
 
-    def _print_cost(self, first: Sequence[Key], keys: Sequence[Key]) -> None:
-        """Print the cost, estimated from the first batch."""
-        inputs = load_encoder(self._plan)
-        images: dict[FrameSet, int] = {}
-        num_tokens = 0
-        for key, request in zip(first, self._requests(first), strict=True):
-            num_images, tokens_of_request = measure(
-                inputs.encoder, inputs.loader, request.text, request.visuals
-            )
-            images[_frame_set(key)] = num_images
-            num_tokens += tokens_of_request
-        num_frame_sets = len({_frame_set(key) for key in keys})
-        decoded = sum(images.values()) * num_frame_sets // len(images)
-        tokens = f"~{num_tokens * len(keys) // len(first):,}" if inputs.encoder else "unknown"
+    def _print_cost(self, keys: Sequence[Key]) -> None:
+        """Print what has no stored reply, and how many images that takes."""
+        distinct = {_frame_set(key): key for key in keys}
+        num_decoded = 0
+        num_videos = 0
+        for key in distinct.values():
+            settings = self._visual_settings(key)
+            num_decoded += num_images(self.docs[key[1]], settings)
+            num_videos += settings["media"] == "video"
+        videos = f" and {num_videos:,} video files" if num_videos else ""
         num_ranked = sum(variant.ranked for variant, _ in keys)
         typer.echo(
-            f"Missing: {len(keys) - num_ranked:,} replies, {num_ranked:,} rankings, ~{decoded:,} "
-            f"images to decode, {tokens} tokens of context"
+            f"Missing: {len(keys) - num_ranked:,} replies, {num_ranked:,} rankings, "
+            f"{num_decoded:,} images{videos} to decode. Hours are measured on the first passes"
         )
 
     def _ask(self, batches: Sequence[Sequence[Key]], num_stored: int) -> None:
@@ -223,16 +218,20 @@ class ReplyStore:
         self._num_decoded += len(missing)
         return [self._request(variant, sample_id) for variant, sample_id in batch]
 
-    def _decode(self, key: Key) -> VisualInput:
-        """Decode the media of a question."""
-        variant, sample_id = key
+    def _visual_settings(self, key: Key) -> dict[str, Any]:
+        """Return the settings of the media of a question."""
+        variant, _ = key
         media = self._presets[variant.media].media
         observation = self._presets[variant.observation].observation
         if media["media"] == "timed_frames" and self._plan.backend_name != "hf_vlm":
             media = {**media, "media": "frames"}  # other backends take a video only as a file
-        settings = {**media, "observation": observation}
+        return {**media, "observation": observation}
+
+    def _decode(self, key: Key) -> VisualInput:
+        """Decode the media of a question."""
+        _, sample_id = key
         try:
-            return self._visuals.visual_input(self.docs[sample_id], settings)
+            return self._visuals.visual_input(self.docs[sample_id], self._visual_settings(key))
         except (LmmsEgoplanError, OSError, ValueError) as error:
             raise LmmsEgoplanError(f"sample_id {sample_id}: {error}") from error
 

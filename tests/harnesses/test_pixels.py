@@ -14,7 +14,6 @@ from PIL import Image
 from lmms_egoplan.benchmarks.base import PIXELS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses import record
-from lmms_egoplan.harnesses.arguments import argument_problems
 from lmms_egoplan.harnesses.lm_eval.ranker import HFVLMRanker
 from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
 from lmms_egoplan.harnesses.pixels import (
@@ -25,10 +24,7 @@ from lmms_egoplan.harnesses.pixels import (
     set_budget,
     set_engine_budget,
 )
-from lmms_egoplan.launch.estimate import load_encoder, measure, print_estimate
-from lmms_egoplan.launch.plan import Plan
 from lmms_egoplan.media.frames import Clip
-from lmms_egoplan.media.messages import MediaLoader
 from lmms_egoplan.ranking.encoding import QuestionEncoder
 from zoo import build, save
 
@@ -246,36 +242,6 @@ def test_both_harnesses_refuse_limits_before_weights_load(checkpoint, tmp_path):
     for kind, name in ((HFVLM, "hf_vlm"), (HFVLMRanker, "hf-vlm-ranker")):
         with pytest.raises(LmmsEgoplanError, match=f"^{name}: video_max_pixels: LlavaProcessor "):
             kind(str(folder), dtype="float32", device="cpu", video_max_pixels=100_000)
-
-
-def test_the_estimate_before_a_run_counts_the_tokens_of_the_limits(checkpoint, tmp_path, capsys):
-    side, text, visuals = SIDES["qwen3_vl"], "Next?", [picture(400, 300), [picture(400, 300)] * 4]
-    counts, texts = [], []
-    for arguments in ({}, {name: str(value) for name, value in limits(side, 1, 4).items()}):
-        plan = Plan(
-            model=str(checkpoint["qwen3_vl"]),
-            backend_name="hf_vlm",
-            model_args=arguments,
-            harness="lmms-eval",
-            tasks=["egoplan_val"],
-            out=tmp_path,
-        )
-        assert [*argument_problems(plan.backend.arguments, arguments)] == []
-        inputs = load_encoder(plan)
-        counts.append(measure(inputs.encoder, inputs.loader, text, visuals)[1])
-        print_estimate([], [], None, inputs.pixels)
-        texts.append(capsys.readouterr().out.replace("\n", " "))
-    encoders = [
-        QuestionEncoder(loaded("qwen3_vl")[0]),
-        QuestionEncoder(loaded("qwen3_vl", **limits(side, 1, 4))[0]),
-    ]
-    messages = MediaLoader(8, takes_video=True).messages(text, visuals)
-    assert counts == [
-        encoder.generation_inputs([messages])["input_ids"].shape[1] for encoder in encoders
-    ]
-    assert counts[0] > counts[1]
-    assert "at most 4,096 per frame" not in texts[0]
-    assert "1,024 to 4,096 per image; 1,024 to 4,096 per frame of a video" in texts[1]
 
 
 def test_an_engine_gets_the_limits_in_its_processors_units():

@@ -1,4 +1,4 @@
-"""Memory, processes and estimates without a GPU of this machine."""
+"""Memory, processes and prices without a GPU of this machine."""
 
 import os
 from dataclasses import replace
@@ -9,9 +9,8 @@ import pytest
 from launch.mistakes import CHECKPOINT
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.asking import LlmUsage
-from lmms_egoplan.judging.usage import Step
 from lmms_egoplan.launch.checks import find_problems, gpu_memory
-from lmms_egoplan.launch.estimate import TaskEstimate, print_estimate, used_steps
+from lmms_egoplan.launch.counts import TaskCounts, check_prices, used_steps
 from lmms_egoplan.launch.plan import Plan, read_arguments
 from lmms_egoplan.report.run import TaskRun
 
@@ -150,7 +149,7 @@ def test_tokens_of_a_run_are_those_of_its_results(monkeypatch, capsys):
     }
     metrics["egothink_object_existence"]["judge_tokens_of"] = 48
     tasks = {name: TaskRun(name, metrics.get(name, {}), {}, None) for name in chosen.leaves}
-    steps = used_steps(chosen, tasks, [TaskEstimate(name, 50, 50, 50, 50, None) for name in tasks])
+    steps = used_steps(chosen, tasks, [TaskCounts(name, 50, 50, 50, 50, 50) for name in tasks])
     assert [
         (step.title, step.requests, step.prompt_tokens, step.reply_tokens, step.model)
         for step in steps
@@ -165,13 +164,14 @@ def test_tokens_of_a_run_are_those_of_its_results(monkeypatch, capsys):
     assert "50 answers of egothink_reasoning_counting" in total
 
 
-def test_price_needs_every_judge(tmp_path, capsys):
+def test_price_needs_every_judge(tmp_path, monkeypatch):
     prices = tmp_path / "prices.json"
     prices.write_text('{"first": {"input": 1, "output": 2}}')
-    steps = [Step("a", 1, 1_000_000, 500_000, "first"), Step("b", 2, 2_000_000, 0, "first")]
-    print_estimate([], steps, prices)
-    output = capsys.readouterr().out
-    assert "3 requests, ~3,000,000 prompt tokens" in output
-    assert "~3.00 for prompts, at most 1.00 for replies" in output
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", "http://127.0.0.1:1/v1")
+    chosen = plan(Path("f"), tasks=["egothink_object_existence", "egoplan_val"])
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "first")
+    check_prices(chosen, LlmUsage(prices=prices))
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "second")
+    check_prices(chosen, LlmUsage())
     with pytest.raises(LmmsEgoplanError, match=r"prices\.json.*second.*first"):
-        print_estimate([], [*steps, Step("c", 1, 1, 1, "second")], prices)
+        check_prices(chosen, LlmUsage(prices=prices))

@@ -5,6 +5,7 @@ import os
 import platform
 import re
 import sqlite3
+import subprocess
 import time
 
 import psutil
@@ -13,7 +14,7 @@ from typer.testing import CliRunner
 
 from benchmarks.egoplan.synthetic import egoplan_answers
 from lmms_egoplan.cli import app
-from lmms_egoplan.launch.state import RunState, is_running, progress_of
+from lmms_egoplan.launch.state import Forecast, RunState, is_running, progress_of, watch
 from report.synthetic import write_run
 
 STARTED = 1_000_000.0
@@ -59,7 +60,7 @@ def test_progress_counts_each_question_once_in_all_processes(tmp_path):
         runs / "rank_1.audit.jsonl",
         [record(4, STARTED + 40), {"other": 1}, [3], record(0, STARTED)],
     )
-    progress = progress_of(tmp_path, state())["egoplan_val"]
+    progress = progress_of(tmp_path, state()).tasks["egoplan_val"]
     assert (progress.done, progress.total) == (5, 10)
     assert progress.rate == pytest.approx(4 / 40)
     assert progress.seconds_left == pytest.approx(5 * 10)
@@ -70,13 +71,13 @@ def test_answers_of_an_earlier_checkpoint_and_the_pause_between_starts_do_not_co
     paused = [record(number, STARTED - 4000 + number) for number in range(3)]
     now = [record(3 + number, STARTED + 2 * number) for number in range(3)]
     write_log(tmp_path / "cache" / "runs" / "id" / "rank_0.audit.jsonl", [*earlier, *paused, *now])
-    progress = progress_of(tmp_path, state())["egoplan_val"]
+    progress = progress_of(tmp_path, state()).tasks["egoplan_val"]
     assert progress.done == 6
     assert progress.rate == pytest.approx(2 / 4)
 
 
 def test_without_answers_nothing_is_claimed(tmp_path):
-    progress = progress_of(tmp_path, state())["egoplan_val"]
+    progress = progress_of(tmp_path, state()).tasks["egoplan_val"]
     assert (progress.done, progress.rate, progress.seconds_left) == (0, None, None)
 
 
@@ -88,7 +89,7 @@ def test_requests_of_lm_eval_are_counted_in_all_processes(tmp_path):
             cache.executemany(
                 "INSERT INTO unnamed VALUES (?, ?)", [(str(number), b"") for number in range(count)]
             )
-    progress = progress_of(tmp_path, state(totals={"all requests": 40}))["all requests"]
+    progress = progress_of(tmp_path, state(totals={"all requests": 40})).overall
     assert (progress.done, progress.total) == (7, 40)
 
 
@@ -174,3 +175,64 @@ def test_progress_is_not_mixed_with_a_table_for_programs(tmp_path):
     (tmp_path / "run.json").write_text(json.dumps(state().model_dump()))
     result = CliRunner().invoke(app, ["show", str(tmp_path), "--format", "csv"])
     assert (result.exit_code, result.stdout) == (1, "")
+
+
+def test_the_time_left_is_expected_from_the_first_answers_and_again_as_they_double():
+    forecast = Forecast(1000, "questions")
+    assert forecast.update(5.0, 100) is None  # answers of an earlier start
+    assert forecast.update(60.0, 100) is None  # the model loads
+    counts = (10, 20, 30, 40, 100)
+    lines = [forecast.update(60.0 + 2 * new, 100 + new) for new in counts]
+    assert [line is not None for line in lines] == [False, True, False, True, True]
+    # 860 questions at one in 2 seconds take 29 minutes.
+    assert lines[3] == (
+        "140 of 1,000 questions are answered, 30 a minute: all others take about 29 min"
+    )
+    assert forecast.update(5000.0, 1000) is None
+
+
+def test_long_times_are_in_hours():
+    forecast = Forecast(10_000, "requests")
+    forecast.update(0.0, 0)
+    assert "about 2.8 hours" in forecast.update(100.0, 100)
+
+
+def test_a_run_prints_the_time_left_while_the_harness_works(tmp_path, capsys):
+    """The harness answers 15 questions between two looks at its cache."""
+    log = tmp_path / "cache" / "runs" / "id" / "rank_0.audit.jsonl"
+
+    class Harness:
+        looks = 0
+
+        def wait(self, timeout):
+            self.looks += 1
+            if self.looks == 6:
+                return
+            write_log(log, [record(n, STARTED + n) for n in range(15 * self.looks)])
+            raise subprocess.TimeoutExpired("harness", timeout)
+
+    watch(tmp_path, state(totals={"egoplan_val": 200}), Harness())
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition(" of 200")[0] for line in lines] == ["45", "75"]
+
+
+def test_a_run_waits_for_a_harness_that_stores_answers_at_the_end(tmp_path, capsys):
+    class Harness:
+        def wait(self, timeout):
+            assert timeout is None
+
+    watch(tmp_path, state(streams=False), Harness())
+    assert capsys.readouterr().err == ""
+
+
+def test_all_tasks_together_have_a_rate(tmp_path):
+    """Tasks may be answered one after the other, or question by question."""
+    first = [record(n, STARTED + 2 * n) for n in range(5)]
+    second = [record(n, STARTED + 10 + 2 * n, task="egoplan_test") for n in range(5)]
+    write_log(tmp_path / "cache" / "runs" / "id" / "rank_0.audit.jsonl", [*first, *second])
+    both = state(totals={"egoplan_val": 5, "egoplan_test": 25})
+    overall = progress_of(tmp_path, both).overall
+    assert (overall.done, overall.total) == (10, 30)
+    assert overall.rate == pytest.approx(9 / 18)
+    assert overall.seconds_left == pytest.approx(40)
+    assert re.search(r"all tasks +10 +30 +33%", show(tmp_path, both).stdout)

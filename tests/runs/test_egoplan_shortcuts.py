@@ -4,6 +4,7 @@ shortcut.
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from lm_eval.api.model import LM
@@ -19,9 +20,8 @@ from benchmarks.egoplan.shortcut_set import (
     shown_under,
     text_under,
 )
-from lmms_egoplan.benchmarks.subset import SUBSET
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.launch import estimate
+from lmms_egoplan.launch.counts import count_tasks
 from lmms_egoplan.launch.plan import Plan
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from media.files import read_numbers
@@ -76,7 +76,7 @@ def lm_run(qwen):
 
 
 @pytest.mark.nightly
-def test_the_estimate_before_a_run_reads_every_condition(made, monkeypatch):
+def test_counts_before_a_run_are_those_of_every_condition(made, lmms_run):
     """In a compact run, too: its questions have the partners of a full run."""
     plan = Plan(
         model="m",
@@ -86,18 +86,11 @@ def test_the_estimate_before_a_run_reads_every_condition(made, monkeypatch):
         tasks=GROUPS,
         out=made[0],
     )
-    for name, task in plan.leaves.items():
-        whole = {row["sample_id"]: row for row in estimate._rows(plan, task)}
-        text, images = estimate._question(plan, task.path, next(iter(whole.values())))
-        assert (text == "") == name.endswith("_candidates_only")
-        assert (images == []) == name.endswith(("_blind", "_candidates_only"))
-        with monkeypatch.context() as patch:
-            patch.setenv(SUBSET, "3")
-            asked = [dict(row) for row in estimate._rows(plan, task)]
-        assert len(asked) <= 3
-        assert all(
-            row.pop("subset")["asked"] <= 3 and row == whole[row["sample_id"]] for row in asked
-        )
+    for counts in count_tasks(plan):
+        shown = [sample["record"]["images"] for sample in lmms_run.samples[counts.task]]
+        assert (counts.questions, counts.images) == (len(shown), sum(shown)), counts.task
+    for counts in count_tasks(replace(plan, subset="3")):
+        assert 0 < counts.questions <= 3, counts.task
 
 
 class LastFrameOnly:

@@ -58,7 +58,7 @@ def test_each_prompt_is_asked_once_and_a_larger_sample_contains_the_smaller(data
         assert check.exit_code == 0
         assert not server.prompts
         assert not (tmp_path / "out").exists()
-        assert re.search(rf"\b{2 * PER_QUESTION} replies, 0 rankings, ~16 images\b", check.stdout)
+        assert re.search(rf"\b{2 * PER_QUESTION} replies, 0 rankings, 16 images\b", check.stdout)
         assert f"2 of {len(docs)}" in check.stdout
 
         assert numbers_in(run(server, tmp_path / "out", count=2)) == [2 * PER_QUESTION, 0, 0, 2]
@@ -329,9 +329,7 @@ def test_a_local_model_writes_and_ranks_with_one_decode_per_frame_set(data, tmp_
     arguments = ["egoplan_bench2", "checkpoint", "--out", "out", "--questions", "5", *options]
     result = sensitivity(*arguments, "--check")
     assert result.exit_code == 0, result.output
-    assert re.search(
-        r"65 replies, 5 rankings, ~40 images to decode, ~[\d,]{4,} tokens", result.output
-    )
+    assert "65 replies, 5 rankings, 40 images to decode" in result.output
     calls.clear()
     result = sensitivity(*arguments)
     assert result.exit_code == 0, result.output

@@ -41,7 +41,7 @@ def run_demo() -> None:
         commands, f"{_SAMPLES}/{_GOOD}", f"{_SAMPLES}/{_POOR}", "--name", f"{_SAMPLES}/{_GOOD}=Good"
     )
     _submit(commands)
-    _estimate(commands)
+    _check(commands)
     for benchmark, training in (
         ("egoplan", "demo/egoplan/EgoPlan_validation.json"),
         ("egoplan_bench2", "demo/egoplan/EgoPlan_validation.json"),
@@ -75,8 +75,8 @@ def _submit(commands: Commands) -> None:
             store_text(name, Path(name).read_text(encoding="utf-8"))
 
 
-def _estimate(commands: Commands) -> None:
-    """Check runs, and print their estimates and commands."""
+def _check(commands: Commands) -> None:
+    """Check runs, and print what they ask."""
     judge = {"LMMS_EGOPLAN_JUDGE_MODEL": "demo"}
     for harness in ("lmms-eval", "lm-eval"):
         commands.run(

@@ -16,7 +16,7 @@ lowers the coverage.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,7 +31,6 @@ from lmms_egoplan.benchmarks.egointent.judge import (
     JudgedStep,
     Prediction,
     Rating,
-    assumed_predictions,
     check_judged,
 )
 from lmms_egoplan.benchmarks.egointent.judge_protocol import SCALE
@@ -202,14 +201,6 @@ def probe_form(settings: JudgeSettings) -> tuple[JudgeSettings, Prompt]:
     """Return the settings and the form of prompts, with as many images as any, for `probe`."""
     blank = Image.new("RGB", (_PROBE_SIDE, _PROBE_SIDE))
     return settings, replace(PROBE, images=encode_frames([blank] * MAX_IMAGES))
-
-
-def estimate(rows: Iterable[Mapping[str, Any]], settings: JudgeSettings) -> None:
-    """Add the requests for answers like the references to the estimate of `settings`.
-
-    They have all frames of a step.
-    """
-    diagnose(assumed_predictions(rows), settings)
 
 
 def _log_cost(

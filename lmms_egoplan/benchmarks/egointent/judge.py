@@ -4,9 +4,8 @@
 sec. 4.1. `diagnostics` has records of the same form with other ratings.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from annotated_types import Predicate
@@ -14,7 +13,6 @@ from PIL import Image
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, model_validator
 
 from lmms_egoplan.benchmarks.egointent.judge_protocol import (
-    RELEASE,
     StepProtocol,
     judge_prompt,
     read_ratings,
@@ -358,36 +356,6 @@ def _fields_of_requests(prediction: Prediction, *, together: bool) -> list[tuple
     if together and fields:
         return [tuple(fields)]
     return [(field,) for field in fields]
-
-
-def assumed_predictions(rows: Iterable[Mapping[str, Any]]) -> list[Prediction]:
-    """Return predictions that equal the references, to estimate the requests to a judge."""
-    return [_assumed_prediction(row) for row in rows]
-
-
-def _assumed_prediction(row: Mapping[str, Any]) -> Prediction:
-    references = {field: row[field] for field in FIELDS}
-    return Prediction(
-        step_id=row["step_id"],
-        fields=references,
-        truncated=None,
-        frames_shown=row["num_frames"],
-        frames_sampled=row["num_frames"],
-        references=references,
-        load_images=partial(_blank_images, row["num_frames"]),
-    )
-
-
-def _blank_images(count: int) -> list[Image.Image]:
-    return [Image.new("RGB", (1, 1))] * count
-
-
-def estimate(rows: Iterable[Mapping[str, Any]], settings: JudgeSettings) -> None:
-    """Add the requests for answers like the references to the estimate of `settings`.
-
-    There is one for each field.
-    """
-    grade(assumed_predictions(rows), settings, RELEASE)
 
 
 def _request(prediction: Prediction, fields: Sequence[str], protocol: StepProtocol) -> JudgeRequest:

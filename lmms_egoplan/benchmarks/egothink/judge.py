@@ -1,8 +1,7 @@
 """Ask the judge to grade answers (sec. 4.1)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from lmms_egoplan.benchmarks.egothink.answers import Answer, JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
@@ -66,15 +65,6 @@ def probe_form(settings: JudgeSettings, preset: str = "") -> tuple[JudgeSettings
     is_default = protocol.name == DEFAULT_PROTOCOL
     return replace(settings, protocol="") if is_default else settings, replace(
         PROBE, system=protocol.system
-    )
-
-
-def estimate(rows: Iterable[Mapping[str, Any]], settings: JudgeSettings, preset: str = "") -> None:
-    """Add the requests for answers like the references to the estimate of `settings`."""
-    grade(
-        [Answer(row["id"], row["question"], row["answer"], row["answer"], None) for row in rows],
-        settings,
-        preset,
     )
 
 

@@ -33,7 +33,7 @@ from lmms_egoplan.harnesses.lm_eval.arguments import HFVLMRankerArguments
 from lmms_egoplan.harnesses.lm_eval.lazy_images import load_images
 from lmms_egoplan.harnesses.lm_eval.ranking_model import WITHOUT_EFFECT, RankingModel, shown_of
 from lmms_egoplan.harnesses.lm_eval.shown_answer import IMAGES, VIDEO, ShownAnswer
-from lmms_egoplan.harnesses.pixels import set_budget
+from lmms_egoplan.harnesses.pixels import log_limits, set_budget
 from lmms_egoplan.harnesses.prefetch import num_bytes, num_workers, prefetch
 from lmms_egoplan.progress import progress_bar
 from lmms_egoplan.ranking import CandidateRanker, ContextTooLongError
@@ -81,6 +81,7 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
         }
         config, processor = load_config(self.NAME, pretrained, **loading)
         pixels = set_budget(self.NAME, processor, asdict(chosen))  # before the weights load
+        log_limits(self.NAME, pixels)
         self._workers = num_workers(chosen.workers)
         super().__init__(pretrained, *args, **kwargs)
         for part in ("image_processor", "video_processor"):

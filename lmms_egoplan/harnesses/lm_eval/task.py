@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-from datasets import Dataset, Image
+from datasets import Dataset
 from lm_eval import evaluator
 from lm_eval.api.instance import Instance
 from lm_eval.api.task import ConfigurableTask
 from loguru import logger
-from pyarrow import compute
 
 from lmms_egoplan import __version__
 from lmms_egoplan.benchmarks.presets import reject_former_variable
@@ -452,14 +451,3 @@ class JudgedTask(TogetherScoredTask):
 def _aggregate_present(aggregate: Callable[[Sequence[Any]], Any], values: Sequence[Any]) -> Any:
     present = [value for value in values if value is not None]
     return aggregate(present) if present else math.nan
-
-
-def without_images(rows: Dataset, column: str) -> Dataset:
-    """Replace a column of images with ``row``, the index of the row in the split.
-
-    For lists of images, also add their number as ``num_images``.
-    """
-    is_list = not isinstance(rows.features[column], Image)
-    numbers = compute.list_value_length(rows.data.column(column)).to_pylist() if is_list else []
-    rows = rows.remove_columns(column).add_column("row", list(range(len(rows))))
-    return rows.add_column("num_images", numbers) if is_list else rows

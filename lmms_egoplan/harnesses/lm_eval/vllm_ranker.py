@@ -24,7 +24,7 @@ from lmms_egoplan.harnesses.lm_eval.arguments import VLLMVLMRankerArguments
 from lmms_egoplan.harnesses.lm_eval.ranking_model import WITHOUT_EFFECT, RankingModel, shown_of
 from lmms_egoplan.harnesses.lm_eval.shown_answer import IMAGES, ShownAnswer
 from lmms_egoplan.harnesses.lm_eval.vllm_class import vllm_vlm
-from lmms_egoplan.harnesses.pixels import IMAGE_ARGUMENTS, set_engine_budget
+from lmms_egoplan.harnesses.pixels import IMAGE_ARGUMENTS, log_limits, set_engine_budget
 from lmms_egoplan.harnesses.prefetch import num_workers
 from lmms_egoplan.harnesses.requirements import require_vllm
 from lmms_egoplan.harnesses.template_files import ON_VLLM
@@ -79,6 +79,7 @@ class VLLMVLMRanker(RankingModel, _Parent):
         engine: Engine[Any]
         if base_url is None:
             pixels, kwargs = set_engine_budget(NAME, self.processor, limits, kwargs)
+            log_limits(NAME, pixels)
             super().__init__(pretrained, **ranking_arguments(kwargs))
             if self.data_parallel_size > 1:
                 raise RankingError(

@@ -31,7 +31,7 @@ from lmms_egoplan.harnesses.lmms_eval import response_cache
 from lmms_egoplan.harnesses.lmms_eval.arguments import HFVLMArguments
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel
 from lmms_egoplan.harnesses.lmms_eval.ranking_backend import RankingBackend, StreamedResponses
-from lmms_egoplan.harnesses.pixels import set_budget
+from lmms_egoplan.harnesses.pixels import log_limits, set_budget
 from lmms_egoplan.harnesses.prefetch import num_workers
 from lmms_egoplan.harnesses.template_files import IN_PLAIN_TEXT
 from lmms_egoplan.media.messages import MediaLoader
@@ -56,6 +56,7 @@ class HFVLM(RankingBackend):
         loading = {"revision": chosen.revision, "trust_remote_code": chosen.trust_remote_code}
         config, processor = load_config(self.NAME, pretrained, **loading)
         pixels = set_budget(self.NAME, processor, asdict(chosen))
+        log_limits(self.NAME, pixels)
         has_template = uses_template(config.to_dict(), processor)
         is_applied = has_template and chosen.chat_template is None
         if is_applied:

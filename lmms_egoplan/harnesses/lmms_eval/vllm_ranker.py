@@ -26,7 +26,7 @@ from lmms_egoplan.harnesses.lmms_eval import response_cache
 from lmms_egoplan.harnesses.lmms_eval.arguments import VLLMRankerArguments
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel
 from lmms_egoplan.harnesses.lmms_eval.ranking_backend import RankingBackend, StreamedResponses
-from lmms_egoplan.harnesses.pixels import IMAGE_ARGUMENTS, set_engine_budget
+from lmms_egoplan.harnesses.pixels import IMAGE_ARGUMENTS, log_limits, set_engine_budget
 from lmms_egoplan.harnesses.prefetch import num_workers
 from lmms_egoplan.harnesses.template_files import ON_VLLM
 from lmms_egoplan.harnesses.vllm_generation import VLLMGenerator
@@ -81,6 +81,7 @@ class VLLMRanker(RankingBackend, VLLM):
         engine: Engine[Any]
         if base_url is None:
             pixels, kwargs = set_engine_budget(self.NAME, processor, limits, kwargs)
+            log_limits(self.NAME, pixels)
             engine = self._start(model, kwargs)
             if self.chat_template is not None:
                 processor.chat_template = self.chat_template

@@ -22,7 +22,8 @@ from lmms_egoplan.harnesses.lm_eval.lazy_images import (
     images_name,
     stored_images,
 )
-from lmms_egoplan.harnesses.lm_eval.task import Answered, TogetherScoredTask, without_images
+from lmms_egoplan.harnesses.lm_eval.task import Answered, TogetherScoredTask
+from lmms_egoplan.storage import without_images
 
 
 class Plans(TogetherScoredTask):

@@ -40,9 +40,9 @@ from lmms_egoplan.harnesses.lm_eval.task import (
     Answered,
     JudgedTask,
     SystemPromptTask,
-    without_images,
 )
 from lmms_egoplan.judging.probe import announce_judge
+from lmms_egoplan.storage import without_images
 
 # Value of ``--metadata prompts`` that selects prompts by the checkpoint's type.
 _BY_MODEL_TYPE = "model_type"

@@ -17,7 +17,7 @@ from benchmarks.egointent.source import (
     write_videos,
 )
 from lmms_egoplan.benchmarks.egointent.frames import visual_input
-from lmms_egoplan.benchmarks.egointent.judge import GradedStep, assumed_predictions
+from lmms_egoplan.benchmarks.egointent.judge import GradedStep, Prediction
 from lmms_egoplan.benchmarks.egointent.metrics import score_step
 from lmms_egoplan.benchmarks.egointent.prepare import PAPER, _leaked, prepare_egointent
 from lmms_egoplan.benchmarks.egointent.records import Record
@@ -419,9 +419,15 @@ def test_only_the_leakage_split_shows_frames_after_the_cut(folder):
             == after
         )
         assert row["num_frames"] == len(numbers)
-    values = score_step(
-        rows[0], [GradedStep.from_prediction(assumed_predictions(rows)[0], {}).to_text()]
+    prediction = Prediction(
+        step_id="s1",
+        fields={},
+        truncated=None,
+        frames_shown=rows[0]["num_frames"],
+        frames_sampled=rows[0]["num_frames"],
+        references={},
     )
+    values = score_step(rows[0], [GradedStep.from_prediction(prediction, {}).to_text()])
     assert values["question_set"] == {"name": "steps with frames after the cut"}
 
 
