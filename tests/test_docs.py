@@ -22,6 +22,8 @@ from lmms_egoplan.benchmarks.base import BENCHMARKS
 from lmms_egoplan.cli import app
 from lmms_egoplan.cli.commands import command_tree, load_command
 from lmms_egoplan.coverage import coverage
+from lmms_egoplan.harnesses.arguments import argument_names
+from lmms_egoplan.harnesses.lmms_eval.arguments import HFVLMArguments
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
 from lmms_egoplan.task_files import read_task_file
 from patience import FOREVER_S
@@ -360,15 +362,9 @@ def test_variables_are_those_of_the_code():
 
 
 def test_arguments_of_hf_vlm_are_those_of_its_table():
-    source = (ROOT / "lmms_egoplan" / "harnesses" / "lmms_eval" / "hf_vlm.py").read_text(
-        encoding="utf-8"
-    )
-    (arguments,) = (
-        n for n in ast.parse(source).body if isinstance(n, ast.ClassDef) and n.name == "Arguments"
-    )
-    fields = {field.target.id for field in arguments.body if isinstance(field, ast.AnnAssign)}
+    names = {*argument_names(HFVLMArguments)}
     table = TEXTS["docs/backends.md"].partition("## Arguments of `hf_vlm`")[2].partition("\n## ")[0]
-    taken = {"pretrained"} | fields - {"batch_size", "max_batch_size"}
+    taken = {"pretrained"} | names - {"batch_size", "max_batch_size"}
     assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == taken
 
 

@@ -55,6 +55,8 @@ EXCEPTIONS = {
     ("lmms_egoplan.harnesses.lmms_eval.plugin", "lmms_egoplan.judging.probe"),
     # The plugin imports it at startup.
     ("lmms_egoplan.benchmarks.subset", "numpy"),
+    # A check before a run loads no report.
+    ("lmms_egoplan.cli.run", "lmms_egoplan.report.runs"),
 }
 # They describe all benchmarks, and import their modules only when they are needed.
 REGISTRIES = (

@@ -25,6 +25,9 @@ class WrongValueError(ValueError):
 LOADING = frozenset(("revision", "trust_remote_code", "batch_size", "max_batch_size", "device"))
 """Arguments that this package's backends share with the classes of the harnesses."""
 
+# Similarity of a misspelt name. vLLM's worker_cls resembles workers by 0.82.
+_LIKENESS = 0.85
+
 Reader = Callable[[Any], Any]
 """Checks a value and converts it; raises `WrongValueError`.
 
@@ -150,7 +153,8 @@ def argument_problems(kind: type[BackendArguments], values: Mapping[str, Any]) -
         values: The arguments by name, as texts or as a harness read them.
     """
     names = [name for name in values if name not in kind.WITHOUT_EFFECT]
-    for name, hint in unknown_arguments(names, argument_names(kind), is_open=kind.IS_OPEN):
+    known = argument_names(kind)
+    for name, hint in unknown_arguments(names, known, is_open=kind.IS_OPEN, likeness=_LIKENESS):
         yield f"has no argument {name}; {hint}"
     yield from _without_effect(kind, values)
     for declared in fields(kind):

@@ -45,7 +45,11 @@ def require(module: str, name: str, requirement: str) -> None:
 
 
 def unknown_arguments(
-    names: Iterable[str], valid_names: Collection[str], *, is_open: bool = False
+    names: Iterable[str],
+    valid_names: Collection[str],
+    *,
+    is_open: bool = False,
+    likeness: float = 0.8,
 ) -> Iterator[tuple[str, str]]:
     """Yield each unknown argument with a hint, in alphabetical order.
 
@@ -54,9 +58,11 @@ def unknown_arguments(
         valid_names: The known names.
         is_open: Whether further names are accepted, so that only near misses of known ones are
             unknown.
+        likeness: Similarity of near misses, up to 1, if further names are accepted.
     """
+    cutoff = likeness if is_open else 0.6
     for name in sorted({*names} - {*valid_names}):
-        near = difflib.get_close_matches(name, valid_names, n=1, cutoff=0.8 if is_open else 0.6)
+        near = difflib.get_close_matches(name, valid_names, n=1, cutoff=cutoff)
         if near or not is_open:
             yield (
                 name,

@@ -108,9 +108,21 @@ def test_declarations_fit_the_parents():
     """What is passed on, and what a server's backend sets for prompts, the parent must take."""
     from lm_eval.models.hf_vlms import HFMultimodalLM
     from lm_eval.models.huggingface import HFLM
+    from lmms_eval.models.simple.vllm import VLLM
 
     from lmms_egoplan.harnesses.lm_eval.arguments import PROMPT_SETTINGS
 
     parents = {*inspect.signature(HFMultimodalLM).parameters, *inspect.signature(HFLM).parameters}
+    assert [*argument_problems(HFVLMRankerArguments, dict.fromkeys(parents))] == []
+    of_vllm = {*inspect.signature(VLLM).parameters} - VLLMRankerArguments.WITHOUT_EFFECT.keys()
+    of_vllm |= {
+        "worker_cls",
+        "max_model_len",
+        "max_num_seqs",
+        "code_revision",
+        "limit_mm_per_prompt",
+    }
+    for kind in (VLLMRankerArguments, VLLMVLMRankerArguments):
+        assert [*argument_problems(kind, dict.fromkeys(of_vllm))] == []
     assert parents >= HFVLMRankerArguments.PASSED_ON
     assert parents >= {*PROMPT_SETTINGS}

@@ -18,8 +18,14 @@ from lmms_egoplan.harnesses.arguments import (
 from lmms_egoplan.harnesses.server_watch import SERVER_WAIT_S
 from lmms_egoplan.ranking.methods import AUTO, IN_FLIGHT, METHODS, PATHS
 
-PROMPT_SETTINGS = ("interleave", "max_images", "image_width", "image_height", "image_max_side")
-"""Settings of lm-eval's classes for prompts and images."""
+PROMPT_SETTINGS = {
+    "interleave": True,
+    "max_images": 999,
+    "image_width": None,
+    "image_height": None,
+    "image_max_side": None,
+}
+"""Settings of lm-eval's classes for prompts and images, with their defaults."""
 
 # Arguments that a server does not set.
 _OF_CLIENT = LOADING | {

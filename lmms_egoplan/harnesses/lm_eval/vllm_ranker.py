@@ -20,7 +20,7 @@ from lmms_egoplan.harnesses.checkpoints import (
     weights_version,
 )
 from lmms_egoplan.harnesses.generation import num_new_tokens
-from lmms_egoplan.harnesses.lm_eval.arguments import VLLMVLMRankerArguments
+from lmms_egoplan.harnesses.lm_eval.arguments import PROMPT_SETTINGS, VLLMVLMRankerArguments
 from lmms_egoplan.harnesses.lm_eval.ranking_model import WITHOUT_EFFECT, RankingModel, shown_of
 from lmms_egoplan.harnesses.lm_eval.shown_answer import IMAGES, ShownAnswer
 from lmms_egoplan.harnesses.lm_eval.vllm_class import vllm_vlm
@@ -42,20 +42,15 @@ require_vllm(NAME)
 
 _Parent: Any = vllm_vlm()
 
-# The parent's settings for prompts and images, with their defaults.
-_SIZES = ("image_width", "image_height", "image_max_side")
-_PROMPT_SETTINGS = {"interleave": True, "max_images": 999, **dict.fromkeys(_SIZES)}
-
 
 class VLLMVLMRanker(RankingModel, _Parent):
     """vLLM with the arguments of lm-eval's ``vllm-vlm``.
 
     `EngineRanker` ranks, and `VLLMGenerator` writes replies.
 
-    It accepts the parent's arguments, and ``method``, ``in_flight``, ``workers``, ``min_pixels``,
-    ``max_pixels``, ``base_url`` and ``server_wait`` as in lmms-eval's ``vllm_ranker``. With
-    ``base_url``, it starts no engine and only ranks. The model's chat template renders messages, so
-    ``--apply_chat_template`` is required. A clip is shown as images.
+    It accepts the parent's arguments and `VLLMVLMRankerArguments`. With ``base_url``, it starts no
+    engine and only ranks. The model's chat template renders messages, so ``--apply_chat_template``
+    is required. A clip is shown as images.
     """
 
     NAME = NAME
@@ -125,7 +120,7 @@ class VLLMVLMRanker(RankingModel, _Parent):
     def _prepare_prompts(self, arguments: Mapping[str, Any]) -> None:
         """Set the parent's attributes for prompts and images, for a server."""
         TemplateLM.__init__(self)
-        for name, default in _PROMPT_SETTINGS.items():
+        for name, default in PROMPT_SETTINGS.items():
             setattr(self, name, arguments.get(name, default))
         self.chat_applied = False
         self.tokenizer = self.processor.tokenizer
