@@ -36,7 +36,7 @@ The value is a text from the command line, or what a harness made of it.
 
 
 def argument(read: Reader, default: Any = None) -> Any:
-    """Declare an argument. None is never passed to `read`: it stands for the default."""
+    """Declare an argument. None is never passed to `read`: it means the default."""
     return field(default=default, metadata={"read": read})
 
 
@@ -122,7 +122,7 @@ def anything(value: Any) -> Any:
 class BackendArguments:
     """The arguments of a backend, except the model.
 
-    A subclass has a field for each argument. None stands for the default.
+    A subclass has a field for each argument. None means the default.
 
     Attributes:
         IS_OPEN: Whether the backend passes further arguments on to another project's class. These
@@ -211,5 +211,5 @@ def read_arguments(kind: type[Arguments], backend: str, values: Mapping[str, Any
 
 def passed_on(kind: type[BackendArguments], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments for the parent class of a backend, unchanged."""
-    own = {*argument_names(kind)} - kind.PASSED_ON
-    return {name: value for name, value in values.items() if name not in own}
+    not_passed = {*argument_names(kind)} - kind.PASSED_ON
+    return {name: value for name, value in values.items() if name not in not_passed}

@@ -123,8 +123,10 @@ def _arguments(plan: Plan) -> Iterator[str]:
     if "," in plan.model:
         yield f"{plan.model}: the harnesses split arguments at commas; make a symlink without one"
     if backend.arguments is not None:
-        own = {name: arguments[name] for name in arguments if name != backend.model_parameter}
-        for problem in argument_problems(backend.arguments, own):
+        without_model = {
+            name: value for name, value in arguments.items() if name != backend.model_parameter
+        }
+        for problem in argument_problems(backend.arguments, without_model):
             yield f"{plan.backend_name}: --model-args {problem}"
 
 

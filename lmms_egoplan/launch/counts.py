@@ -27,7 +27,7 @@ _NOT_DETERMINED = "the backend decides"
 
 @dataclass(frozen=True)
 class TaskCounts:
-    """What a task asks.
+    """The numbers of what a task asks.
 
     Attributes:
         task: Name of the task.
@@ -176,7 +176,7 @@ def _images(plan: Plan, task: Task, content: Mapping[str, Any], rows: Any) -> in
         return None
     blocks = content.get("lmms_eval_specific_kwargs") or {}
     settings: Mapping[str, Any] = {}
-    if isinstance(blocks, Mapping):  # a name stands for a function that returns prompts
+    if isinstance(blocks, Mapping):  # otherwise the name of a function that returns prompts
         settings = blocks.get(plan.backend_name, blocks.get("default", {}))
     shortcut = content["metadata"].get("shortcut")
     return task.benchmark.num_images(rows, {**settings, "shortcut": shortcut})

@@ -258,10 +258,10 @@ class Forecast:
             return None
         self._next = 2 * new
         rate = new / (seconds - self._start)
-        left = _duration((self.total - done) / rate)
+        time_left = _duration((self.total - done) / rate)
         return (
             f"{done:,} of {self.total:,} {self.unit} are answered, {60 * rate:.3g} a minute: all "
-            f"others take about {left}"
+            f"others take about {time_left}"
         )
 
 

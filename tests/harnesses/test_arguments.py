@@ -105,7 +105,7 @@ def test_arguments_without_effect_say_what_to_do():
 
 
 def test_declarations_fit_the_parents():
-    """What is passed on, and what a server's backend sets for prompts, the parent must take."""
+    """The parent must take what is passed on, and what a server's backend sets for prompts."""
     from lm_eval.models.hf_vlms import HFMultimodalLM
     from lm_eval.models.huggingface import HFLM
     from lmms_eval.models.simple.vllm import VLLM

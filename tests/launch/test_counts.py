@@ -1,4 +1,4 @@
-"""What a run asks is counted from the prepared data, for each task as it asks its questions."""
+"""Questions, images and requests to judges are counted from the prepared data."""
 
 from pathlib import Path
 

@@ -19,7 +19,7 @@ from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.launch.tasks import choose_tasks, leaf_tasks
 from patience import FOREVER_S
 
-# Rooms of which a check loads nothing but the list of their commands.
+# A check loads only the list of commands from these rooms.
 ROOMS = ("report", "demo", "sensitivity", "construction", "annotation", "overlap", "training")
 ROOMS += ("planner",)
 CHECK = """
