@@ -30,7 +30,7 @@ from PIL import Image
 from pipeline import measure_pipeline
 
 from lmms_egoplan.ranking import CandidateRanker
-from lmms_egoplan.ranking.kinds import AUDITED_EVERY
+from lmms_egoplan.ranking.audits import AUDITED_EVERY
 
 PREFIXES = (600, 2000, 5000)
 COUNTS = (4, 8, 16)

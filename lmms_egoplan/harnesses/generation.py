@@ -14,10 +14,9 @@ from transformers import PreTrainedModel
 from lmms_egoplan.harnesses.prefetch import Batching, num_bytes, prefetch, prefetch_conditions
 from lmms_egoplan.memory_ahead import PEAK
 from lmms_egoplan.ranking.chat_templates import uses_template
-from lmms_egoplan.ranking.decoder import text_model
+from lmms_egoplan.ranking.decoder import keep_fractions, text_model
 from lmms_egoplan.ranking.encoder_decoder import encoder_decoder_of
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder, takes_token_types
-from lmms_egoplan.ranking.precision import keep_fractions
 from lmms_egoplan.ranking.question import check_length, on_device, ready
 from lmms_egoplan.ranking.thread_copies import ThreadCopies
 

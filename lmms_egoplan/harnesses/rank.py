@@ -15,9 +15,9 @@ from lmms_egoplan.harnesses.generation import Question
 from lmms_egoplan.harnesses.prefetch import prefetch_conditions
 from lmms_egoplan.progress import progress_bar
 from lmms_egoplan.ranking import CandidateRanker
+from lmms_egoplan.ranking.audits import PathLedger
 from lmms_egoplan.ranking.encoding import Message
 from lmms_egoplan.ranking.engine.ranker import EngineRanker
-from lmms_egoplan.ranking.ledger import PathLedger
 from lmms_egoplan.ranking.question import EncodedQuestion, PathError
 from lmms_egoplan.ranking.scores import CandidateScore
 

@@ -7,13 +7,20 @@ import copy
 import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
+from itertools import repeat
 from typing import Any
 
 import torch
+import transformers
 from transformers import DynamicCache, PreTrainedModel
 
 from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion, is_per_token
 from lmms_egoplan.ranking.scores import CandidateScore, Passes, score_from_logits
+
+_CUTS_SECONDS = tuple(map(int, transformers.__version__.split(".")[:2])) < (5, 18)
+# Units per second: a power of two, which converts float32 seconds to integers without rounding.
+_UNITS = 2**30
 
 
 class UnsupportedPathError(Exception):
@@ -394,3 +401,38 @@ def _rope_delta(model: torch.nn.Module) -> int:
     """Return the next multimodal rotary position minus the number of tokens, else 0."""
     deltas = (getattr(module, "rope_deltas", None) for module in model.modules())
     return next((int(delta.flatten()[0]) for delta in deltas if delta is not None), 0)
+
+
+def keep_fractions(model: torch.nn.Module) -> None:
+    """Make Qwen2.5-VL position frames as in transformers 5.18 and later.
+
+    Earlier versions truncate the seconds between temporal patches to integers. In a clip with more
+    than two frames per second, all frames then have the same time (huggingface/transformers, pull
+    request 48669). Other models are not changed.
+    """
+    if not _CUTS_SECONDS:
+        return
+    for module in model.modules():
+        if isinstance(module, transformers.Qwen2_5_VLModel) and "get_rope_index" not in vars(
+            module
+        ):
+            module.get_rope_index = partial(_rope_index, module.get_rope_index)
+            module.get_vision_position_ids = partial(_positions, module.get_vision_position_ids)
+
+
+def _rope_index(original: Any, *args: Any, second_per_grid_ts: Any = None, **keywords: Any) -> Any:
+    seconds = repeat(1) if second_per_grid_ts is None else second_per_grid_ts
+    return original(*args, second_per_grid_ts=(value * _UNITS for value in seconds), **keywords)
+
+
+def _positions(
+    original: Any, start: Any, grid: Any, temporal: int, spatial: int, interval: int, device: Any
+) -> torch.Tensor:
+    """Return time, height and width, shape (3, tokens).
+
+    The interval is in units for a video, and 1 for an image.
+    """
+    positions = original(start, grid, temporal, spatial, 1, device=device)
+    if interval != 1:
+        positions[0] = start + ((positions[0] - start) * (interval / _UNITS)).long()
+    return positions

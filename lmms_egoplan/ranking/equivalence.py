@@ -1,19 +1,39 @@
 """Check whether a computation path reproduces the scores of full passes.
 
-The unit of differences is the model's rounding noise.
+The rules:
+
+1. One full pass per candidate is the reference. What is compared are mean losses, in nats.
+2. The unit is the noise: the largest change of a mean loss when full passes are rearranged without
+   changing their meaning, by masked tokens next to the context. It grows with every measurement.
+3. Other tokens may also have effects that are not rounding: some models do not ignore masked
+   tokens, and in some, tokens see later ones. The scale that tells these apart needs no other
+   tokens: the output of every layer is rounded at random. If masked tokens have far more effect
+   than that, random rounding measures the noise instead. If later tokens have more effect, there
+   is no likelihood, and the model is refused.
+4. A path is exact if no mean loss differs by more than the tolerance: twice the noise, but at least
+   `EQUAL`. Before a path is rejected, the noise is measured again, more thoroughly, on the
+   question's own candidates.
+5. The first question of a kind decides its path. If the tolerance is above `EQUAL`, as in half
+   precision, noise may be large and rare: rounding may choose other experts of a mixture. Four
+   questions then decide together.
+6. Two probes, which are candidates of ordinary words, are compared on these questions, too. Short
+   candidates would not exercise masks and positions.
+
+`lmms_egoplan.ranking.audits` says which questions are compared, and what follows.
 """
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from transformers import PreTrainedModel
 
 from lmms_egoplan.ranking.decoder import UnsupportedPathError
-from lmms_egoplan.ranking.precision import rounded_at_random
 from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion, RankingError
-from lmms_egoplan.ranking.scores import CandidateScore, Passes, differences, lead
+from lmms_egoplan.ranking.scores import CandidateScore, Passes, differences
 
 # Mean losses that differ by at most this, nats, are equal in any precision. It allows for rounding
 # in float32.
@@ -23,7 +43,9 @@ EQUAL = 1e-4
 NOISE_FACTOR = 2
 
 # Masked tokens measure noise if they change a mean loss by at most this multiple of the effect of
-# random rounding.
+# random rounding. Random rounding alone would be a poor unit. In bfloat16, on the models of the
+# tests, its effect is 2 to 5 times that of masked tokens without experts, so that it would hide
+# inexact paths. With 128 experts it is smaller, and correct paths differ by up to twice as much.
 MASK_FACTOR = 10
 
 # Number of questions that decide a path together, if the noise exceeds rounding in float32.
@@ -66,13 +88,22 @@ class PathOutcome:
     scores: Sequence[CandidateScore] | None = None
 
 
-class PathChecker:
-    """Compare the scores of a path with those of full passes.
+@dataclass
+class PathTrials:
+    """Results of the fast paths on the questions that decide a kind's path.
 
-    The unit is the model's noise: the largest change of a mean loss when a full pass is rearranged
-    without changing its meaning, by masked tokens next to the context. It grows with every
-    measurement. In a mixture of experts, rounding may choose other experts, so that noise is large
-    and rare. Several questions are therefore judged together.
+    Attributes:
+        count: Number of these questions so far.
+        outcomes: Results of each path, two per question: on its candidates alone, and together with
+            the probes.
+    """
+
+    count: int = 0
+    outcomes: dict[str, list[PathOutcome]] = field(default_factory=dict)
+
+
+class PathChecker:
+    """Compare the scores of a path with those of full passes, by the rules of this module.
 
     Args:
         model: The model.
@@ -98,11 +129,6 @@ class PathChecker:
         return max(EQUAL, NOISE_FACTOR * (self.noise or 0))
 
     @property
-    def needs_questions(self) -> int:
-        """Number of questions that decide a path, for the noise measured so far."""
-        return QUESTIONS if self.tolerance > EQUAL else 1
-
-    @property
     def is_half_precision(self) -> bool:
         """True if rounding is coarse, so that full passes are no more exact than other paths."""
         return self._model.dtype.itemsize < 4
@@ -120,38 +146,52 @@ class PathChecker:
             for index, length in enumerate(lengths)
         ]
 
-    def check_causality(self, question: EncodedQuestion, scores: Sequence[CandidateScore]) -> None:
-        """Replace the second half of each candidate.
-
-        The scores of the first half may change only by rounding.
+    def try_paths(
+        self,
+        paths: Sequence[str],
+        question: EncodedQuestion,
+        reference: Sequence[CandidateScore],
+        probes: Sequence[CandidateTokens],
+        trials: PathTrials,
+    ) -> dict[str, str | None] | None:
+        """Try paths on one more question of a kind.
 
         Args:
-            question: The question, with probes as candidates.
-            scores: Scores from full passes.
+            paths: The paths.
+            question: The question.
+            reference: Its scores from full passes.
+            probes: See `probes`.
+            trials: The kind's earlier results, to which this adds.
+
+        Returns:
+            Why each path is not exact, or None for an exact path; None if more questions are
+            needed.
 
         Raises:
-            RankingError: They change by more, so a candidate's tokens see later tokens.
+            RankingError: The model's tokens see later ones.
         """
-        swapped = [
-            replace(
-                candidate,
-                tokens=[
-                    *candidate.tokens[:half],
-                    *self._words(index + 1, len(candidate.tokens) - half),
-                ],
-            )
-            for index, candidate in enumerate(question.candidates)
-            for half in [len(candidate.tokens) // 2]
-        ]
-        others = self._passes.full(replace(question, candidates=swapped))
-        changes = differences(map(_first_half, scores), map(_first_half, others))
-        if not self._is_rounding(changes, question, scores):
-            raise RankingError(
-                f"question {question.question_id}: {self._model.config.model_type} cannot be "
-                "ranked: a candidate's tokens see the tokens after them (later tokens change a "
-                f"mean loss by {max(changes):.2g} nats), so a full pass gives no likelihood. Use "
-                "another model"
-            )
+        only_probes = replace(question, candidates=[*probes])
+        probed = self._passes.full(only_probes)
+        trial = replace(question, candidates=[*question.candidates, *probes])
+        trial_reference = [*reference, *probed]
+        if trials.count == 0:
+            self._check_causality(only_probes, probed)
+        paddings = PADDINGS[trials.count]
+        if self.is_half_precision:
+            self.measure_noise(trial, trial_reference, paddings)
+        else:
+            self.measure_noise(only_probes, probed, paddings)
+        for path in paths:
+            outcomes = trials.outcomes.setdefault(path, [])
+            outcomes.append(self.compare(path, question, reference))
+            outcomes.append(self.compare(path, trial, trial_reference))
+        trials.count += 1
+        needed = QUESTIONS if self.tolerance > EQUAL else 1
+        if paths and trials.count < needed:
+            return None
+        return {
+            path: self.objection(trials.outcomes[path], trial, trial_reference) for path in paths
+        }
 
     def measure_noise(
         self,
@@ -173,17 +213,13 @@ class PathChecker:
         if self._ignores_masked is None:
             last = replace(question, candidates=question.candidates[-1:])
             self._ignores_masked = self._ignores_masked_tokens(last, scores[-1:])
-        if not self._ignores_masked:
-            changes = [self._rounding(question, scores)]
+        changes = [self.noise or 0.0]
+        if self._ignores_masked:
+            for padding in paddings:
+                changes += differences(scores, self._passes.full(question, self._words(0, padding)))
         else:
-            padded = (self._passes.full(question, self._words(0, padding)) for padding in paddings)
-            changes = [
-                change
-                for other in padded
-                for change in differences(scores, other)
-                if math.isfinite(change)
-            ]
-        self.noise = max([self.noise or 0.0, *changes])
+            changes.append(self._rounding(question, scores))
+        self.noise = max(filter(math.isfinite, changes))
 
     def compare(
         self, path: str, question: EncodedQuestion, reference: Sequence[CandidateScore]
@@ -200,13 +236,6 @@ class PathChecker:
         loss_differences = differences(scores, reference)
         largest = math.inf if any(map(math.isnan, loss_differences)) else max(loss_differences)
         return PathOutcome(largest, None, scores)
-
-    def is_near_tie(self, scores: Sequence[CandidateScore], margin: float) -> bool:
-        """Return whether the best mean loss leads by less than `margin`, nats.
-
-        Also true if a score is NaN.
-        """
-        return not lead(scores) >= margin or any(math.isnan(score.nll) for score in scores)
 
     def objection(
         self,
@@ -237,6 +266,34 @@ class PathChecker:
             f"{self.tolerance:.2g}"
         )
 
+    def _check_causality(self, question: EncodedQuestion, scores: Sequence[CandidateScore]) -> None:
+        """Replace the second half of each candidate.
+
+        The scores of the first half may change only by rounding.
+
+        Args:
+            question: The question, with probes as candidates.
+            scores: Scores from full passes.
+
+        Raises:
+            RankingError: They change by more, so a candidate's tokens see later tokens.
+        """
+        swapped = []
+        for index, candidate in enumerate(question.candidates):
+            half = len(candidate.tokens) // 2
+            other_words = self._words(index + 1, len(candidate.tokens) - half)
+            tokens = [*candidate.tokens[:half], *other_words]
+            swapped.append(replace(candidate, tokens=tokens))
+        others = self._passes.full(replace(question, candidates=swapped))
+        changes = differences(map(_first_half, scores), map(_first_half, others))
+        if not self._is_rounding(changes, question, scores):
+            raise RankingError(
+                f"question {question.question_id}: {self._model.config.model_type} cannot be "
+                "ranked: a candidate's tokens see the tokens after them (later tokens change a "
+                f"mean loss by {max(changes):.2g} nats), so a full pass gives no likelihood. Use "
+                "another model"
+            )
+
     def _ignores_masked_tokens(
         self, question: EncodedQuestion, scores: Sequence[CandidateScore]
     ) -> bool:
@@ -260,25 +317,23 @@ class PathChecker:
         scores: Sequence[CandidateScore],
         factor: float = NOISE_FACTOR,
     ) -> bool:
-        """Return whether rounding explains these changes of mean losses, nats.
+        """Return whether rounding explains changes of mean losses that other tokens caused.
 
-        Other tokens of a pass have caused the changes.
+        Args:
+            changes: The changes, nats.
+            question: The question.
+            scores: Its scores from full passes.
+            factor: Largest multiple of the effect of random rounding that they may have.
         """
         return max(changes) <= EQUAL or max(changes) <= factor * self._rounding(question, scores)
 
     def _rounding(self, question: EncodedQuestion, scores: Sequence[CandidateScore]) -> float:
-        """Return the largest change of a mean loss, nats, by random rounding.
-
-        The output of every layer is rounded at random.
-
-        It needs no other tokens. So it is the scale for their effect, which may be rounding:
-        experts may compute the tokens of a pass together.
-        """
+        """Return the largest change of a mean loss, nats, by random rounding of layers' outputs."""
         changes = [0.0]
         # Paths share the images' encoding, so that its rounding does not matter.
         text_model = self._model.get_decoder()
         for seed in range(_ROUNDINGS):
-            with rounded_at_random(text_model, seed):
+            with _rounded_at_random(text_model, seed):
                 changes += differences(scores, self._passes.full(question))
         return max(filter(math.isfinite, changes))
 
@@ -290,3 +345,34 @@ class PathChecker:
 
 def _first_half(score: CandidateScore) -> CandidateScore:
     return replace(score, token_logprobs=score.token_logprobs[: score.num_tokens // 2])
+
+
+@contextmanager
+def _rounded_at_random(model: torch.nn.Module, seed: int) -> Iterator[None]:
+    """Change every entry of each layer's output by up to half a unit in the last place, at random.
+
+    Repeating a pass then shows the model's rounding noise (Monte Carlo arithmetic). Layers are the
+    entries of the model's ``ModuleList`` modules.
+    """
+    generators: dict[torch.device, torch.Generator] = {}
+
+    def perturb(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+            return value
+        generator = generators.setdefault(
+            value.device, torch.Generator(value.device).manual_seed(seed)
+        )
+        steps = torch.rand(value.shape, generator=generator, device=value.device) - 0.5
+        return (value.float() * (1 + steps * torch.finfo(value.dtype).eps)).to(value.dtype)
+
+    def move_output(_module: torch.nn.Module, _inputs: Any, output: Any) -> Any:
+        if isinstance(output, tuple):
+            return (perturb(output[0]), *output[1:])
+        return perturb(output)
+
+    with ExitStack() as hooks:
+        for module in model.modules():
+            if isinstance(module, torch.nn.ModuleList):
+                for layer in module:
+                    hooks.enter_context(layer.register_forward_hook(move_output))
+        yield

@@ -2,22 +2,21 @@
 
 import math
 from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 from loguru import logger
 from transformers import PreTrainedModel
 
+from lmms_egoplan.ranking.audits import Kind, KindFinder
 from lmms_egoplan.ranking.chat_templates import uses_template
-from lmms_egoplan.ranking.decoder import DecoderPasses, UnsupportedPathError
+from lmms_egoplan.ranking.decoder import DecoderPasses, keep_fractions
 from lmms_egoplan.ranking.encoder_decoder import EncoderDecoderPasses, encoder_decoder_of
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder, takes_token_types
-from lmms_egoplan.ranking.equivalence import PADDINGS, PathChecker, PathOutcome
-from lmms_egoplan.ranking.kinds import Extent, KindFinder, extent, is_audited
+from lmms_egoplan.ranking.equivalence import PathChecker, PathTrials
 from lmms_egoplan.ranking.loglikelihood import PathUse
 from lmms_egoplan.ranking.methods import AUTO, FULL
-from lmms_egoplan.ranking.precision import float32_logits, keep_fractions
 from lmms_egoplan.ranking.question import (
     EncodedQuestion,
     PathError,
@@ -26,28 +25,11 @@ from lmms_egoplan.ranking.question import (
     on_device,
     ready,
 )
-from lmms_egoplan.ranking.scores import CandidateScore, Passes
+from lmms_egoplan.ranking.scores import CandidateScore, Passes, float32_logits, is_near_tie
 from lmms_egoplan.ranking.thread_copies import ThreadCopies
 
 # Bump when scores may change; part of the cache key.
 RANKING_VERSION = 5
-
-
-@dataclass
-class _Kind:
-    """State of one kind of questions.
-
-    Attributes:
-        path: The chosen path; None before the choice.
-        count: Number of its questions so far.
-        extents: Largest value of each size with which the path was checked.
-        outcomes: Results of each path on the questions that decide the choice, two per question.
-    """
-
-    path: str | None = None
-    count: int = 0
-    extents: Extent = (0, 0, 0, 0, 0)
-    outcomes: dict[str, list[PathOutcome]] = field(default_factory=dict)
 
 
 class CandidateRanker:
@@ -68,24 +50,19 @@ class CandidateRanker:
       batch of decoder rows over an expanded view of the encoder's output.
     - *full*: One independent pass per candidate, used only if the faster paths are not exact.
 
-    A kind of questions combines the media with the model's windows and other limits that a question
-    exceeds. The first question of each kind is computed on every path, together with two extra
-    candidates of ordinary words, up to 12 tokens long. The kind gets the fastest path whose mean
-    losses agree; if that is *full*, a warning says so. `paths` lists the choices. Mean losses agree
-    if they differ by at most twice the noise, or 1e-4 nats. The noise is the largest measured
-    effect of rounding on a mean loss; see `PathChecker`. If twice the noise is more than 1e-4 nats,
-    as in half precision, four questions decide together. Until then, questions get the scores of
-    full passes. In half precision, logits are computed in float32.
-
-    Audits compare later questions with full passes: the 2nd, 4th, 8th, ..., 512th question of a
-    kind, then one in 512, selected by a hash of its candidates. A question with more or larger
-    images, or a clearly longer context or candidate than before, is audited, too.
+    The first question of each kind is computed on every path, also with two probes: candidates of
+    ordinary words. The kind gets the fastest path whose mean losses agree with those of full
+    passes; if that is *full*, a warning says so. In half precision, four questions decide together,
+    and the first three get the scores of full passes. `paths` lists the choices. Audits compare
+    later questions with full passes. The modules `lmms_egoplan.ranking.audits` and
+    `lmms_egoplan.ranking.equivalence` state the rules.
 
     Audits never change scores: a question gets the scores of its kind's path whether it is audited
-    or not. Two groups of questions get the scores of full passes instead: those after which the two
-    extra candidates do not fit, and, in float32, those whose best candidate leads by less than
-    twice the tolerance. In half precision, full passes are no more exact. A question whose best
-    candidate leads by less than the noise is marked as a near tie.
+    or not. Two groups of questions get the scores of full passes instead: those after which the
+    probes do not fit, and, in float32, those whose best candidate leads by less than twice the
+    tolerance. In half precision, full passes are no more exact. A question whose best candidate
+    leads by less than the noise is marked as a near tie. In half precision, logits are computed in
+    float32.
 
     Args:
         model: A transformers vision-language model, in eval mode, on its device.
@@ -161,7 +138,8 @@ class CandidateRanker:
         self._forced = None if path == AUTO else path
         self._checker = PathChecker(model, self._passes, self._encoder.ordinary_tokens)
         self._kind_finder = KindFinder(model.config.get_text_config(decoder=True))
-        self._kinds: dict[str, _Kind] = {}
+        self._kinds: dict[str, Kind] = {}
+        self._trials: dict[str, PathTrials] = {}
 
     @property
     def paths(self) -> dict[str, str]:
@@ -171,11 +149,12 @@ class CandidateRanker:
     def exclude(self, paths: Sequence[str]) -> None:
         """Never use these paths, which are known to be inexact for this model."""
         self._fast_paths = [path for path in self._fast_paths if path not in paths]
-        for kind in self._kinds.values():
-            if kind.path in paths and kind.path != self._forced:
-                kind.path = None
-                kind.count = 0
-                kind.outcomes = {}
+        self._trials = {}
+        self._kinds = {
+            name: kind
+            for name, kind in self._kinds.items()
+            if kind.path not in paths or kind.path == self._forced
+        }
 
     def score(
         self, messages: Sequence[Message], candidates: Sequence[str], question_id: str = "(unnamed)"
@@ -243,22 +222,15 @@ class CandidateRanker:
         name = self._kind_finder.kind(question)
         if not self._forced and not self._checker.probes(self._room(question)):
             return self._full(name, question)
-        kind = self._kinds.setdefault(name, _Kind(path=self._forced))
+        kind = self._kinds.setdefault(name, Kind(path=self._forced))
         kind.count += 1
         if kind.path is None:
             return self._choose(name, kind, question)
         if kind.path == FULL:
             return self._full(name, question)
-        sizes = extent(question)
-        grown = any(size > largest for size, largest in zip(sizes, kind.extents, strict=True))
-        if grown or is_audited(kind.count, question.candidates):
+        if kind.needs_audit(question):
             return self._audited(name, kind, question)
-        try:
-            scores = getattr(self._passes, kind.path)(question)
-        except UnsupportedPathError as error:
-            raise RankingError(
-                f"question {question.question_id}: ranking_path={kind.path}: {error}"
-            ) from error
+        scores = getattr(self._passes, kind.path)(question)
         if self._takes_full_passes(scores):
             return self._audited(name, kind, question)
         return self._with_use(scores, PathUse(kind.path, name))
@@ -270,7 +242,7 @@ class CandidateRanker:
             self._checker.measure_noise(question, scores)
         return self._with_use(scores, PathUse(FULL, name))
 
-    def _choose(self, name: str, kind: _Kind, question: EncodedQuestion) -> list[CandidateScore]:
+    def _choose(self, name: str, kind: Kind, question: EncodedQuestion) -> list[CandidateScore]:
         """Score a question by full passes and on every path.
 
         Choose the kind's path after enough questions.
@@ -279,31 +251,15 @@ class CandidateRanker:
         if not all(math.isfinite(score.logprob) for score in reference):
             # infinite and NaN losses cannot be compared
             return self._with_use(reference, PathUse(FULL, name))
+        trials = self._trials.setdefault(name, PathTrials())
         probes = self._checker.probes(self._room(question))
-        only_probes = replace(question, candidates=probes)
-        probed = self._passes.full(only_probes)
-        trial = replace(question, candidates=[*question.candidates, *probes])
-        trial_reference = [*reference, *probed]
-        earlier = min((len(outcomes) // 2 for outcomes in kind.outcomes.values()), default=0)
-        if earlier == 0:
-            self._checker.check_causality(only_probes, probed)
-        if self._checker.is_half_precision:
-            self._checker.measure_noise(trial, trial_reference, PADDINGS[earlier])
-        else:
-            self._checker.measure_noise(only_probes, probed, PADDINGS[earlier])
-        for path in self._fast_paths:
-            outcomes = kind.outcomes.setdefault(path, [])
-            outcomes.append(self._checker.compare(path, question, reference))
-            outcomes.append(self._checker.compare(path, trial, trial_reference))
-        self._extend(kind, trial)
-        if self._fast_paths and earlier + 1 < self._checker.needs_questions:
+        objections = self._checker.try_paths(self._fast_paths, question, reference, probes, trials)
+        kind.note_comparison(replace(question, candidates=[*question.candidates, *probes]))
+        if objections is None:
             return self._with_use(reference, PathUse(FULL, name))
-        objections = {
-            path: self._checker.objection(kind.outcomes[path], trial, trial_reference)
-            for path in self._fast_paths
-        }
         rejected = tuple(path for path, objection in objections.items() if objection)
         kind.path = next((path for path in self._fast_paths if path not in rejected), FULL)
+        del self._trials[name]
         model = self._model.name_or_path or type(self._model).__name__
         logger.info(
             f"{model}: rounding changes a mean loss by up to {self._checker.noise:.2g} "
@@ -316,40 +272,42 @@ class CandidateRanker:
                 f"pass per candidate ({name}; {reasons or 'the faster paths failed earlier'})"
             )
             return self._with_use(reference, PathUse(FULL, name, rejected=rejected))
-        scores = kind.outcomes[kind.path][-2].scores
+        outcomes = trials.outcomes[kind.path]
+        scores = outcomes[-2].scores
         assert scores is not None
-        largest = max(outcome.difference for outcome in kind.outcomes[kind.path])
+        largest = max(outcome.difference for outcome in outcomes)
         return self._with_use(scores, PathUse(kind.path, name, largest, rejected), reference)
 
-    def _audited(self, name: str, kind: _Kind, question: EncodedQuestion) -> list[CandidateScore]:
+    def _audited(self, name: str, kind: Kind, question: EncodedQuestion) -> list[CandidateScore]:
         """Score a question on its kind's path, and compare the result with full passes.
 
         Raises:
             PathError: The scores differ, and the path was not forced.
+            RankingError: The path was forced, and failed.
         """
         assert kind.path is not None
         reference = self._passes.full(question)
         if self._checker.noise is None:
             self._checker.measure_noise(question, reference)
         outcome = self._checker.compare(kind.path, question, reference)
-        self._extend(kind, question)
+        if outcome.scores is not None:
+            kind.note_comparison(question)
         if not all(math.isfinite(score.logprob) for score in reference):
             return self._with_use(outcome.scores or reference, PathUse(kind.path, name), reference)
-        if self._forced:
-            if outcome.scores is None:
-                raise RankingError(
-                    f"question {question.question_id}: ranking_path={kind.path}: {outcome.problem}"
-                )
-            objection = self._checker.objection([outcome], question, reference)
-            if objection:
-                where = f"question {question.question_id}: ranking_path={kind.path}"
-                logger.warning(f"{where} is not exact for this model: {objection}")
-        else:
-            objection = self._checker.objection([outcome], question, reference)
-            if objection:
-                failed = [kind.path, *self._other_failed_paths(kind.path, question, reference)]
-                self.exclude(failed)
-                raise PathError(failed, name, objection, question.question_id)
+        if self._forced and outcome.scores is None:
+            raise RankingError(
+                f"question {question.question_id}: ranking_path={kind.path}: {outcome.problem}"
+            )
+        objection = self._checker.objection([outcome], question, reference)
+        if objection and self._forced:
+            logger.warning(
+                f"question {question.question_id}: ranking_path={kind.path} is not exact for this "
+                f"model: {objection}"
+            )
+        elif objection:
+            failed = [kind.path, *self._other_failed_paths(kind.path, question, reference)]
+            self.exclude(failed)
+            raise PathError(failed, name, objection, question.question_id)
         assert outcome.scores is not None
         return self._with_use(
             outcome.scores, PathUse(kind.path, name, outcome.difference), reference
@@ -372,7 +330,7 @@ class CandidateRanker:
         """Return whether full passes are needed to find the best candidate."""
         if self._forced or self._checker.is_half_precision:
             return False
-        return self._checker.is_near_tie(scores, 2 * self._checker.tolerance)
+        return is_near_tie(scores, 2 * self._checker.tolerance)
 
     def _with_use(
         self,
@@ -387,7 +345,7 @@ class CandidateRanker:
         if use.path != FULL and reference is not None and self._takes_full_passes(scores):
             scores = reference
             use = replace(use, path=FULL)
-        near_tie = self._checker.is_near_tie(scores, self._checker.noise or 0)
+        near_tie = is_near_tie(scores, self._checker.noise or 0)
         use = replace(
             use, tolerance=self._checker.tolerance, noise=self._checker.noise, near_tie=near_tie
         )
@@ -405,7 +363,3 @@ class CandidateRanker:
         if positions is not None and not self._is_encoder_decoder:
             rooms.append(positions - question.prefix_length)
         return min((room for room in rooms if room is not None), default=None)
-
-    def _extend(self, kind: _Kind, question: EncodedQuestion) -> None:
-        sizes = zip(kind.extents, extent(question), strict=True)
-        kind.extents = tuple(max(pair) for pair in sizes)

@@ -1,14 +1,23 @@
-"""Compute a candidate's score from logits."""
+"""Compute a candidate's score from logits, which are in float32."""
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
+from transformers import PreTrainedModel
 
 from lmms_egoplan.ranking.loglikelihood import PathUse
 from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion
+
+# Number of vocabulary rows converted to float32 at a time.
+_ROWS = 8192
+# Maximum number of tokens whose logits are recomputed. Models without `logits_to_keep` return the
+# whole context's.
+_MOST_TOKENS = 1024
 
 
 @dataclass(frozen=True)
@@ -85,6 +94,14 @@ def lead(scores: Iterable[CandidateScore]) -> float:
     return second - best
 
 
+def is_near_tie(scores: Collection[CandidateScore], margin: float) -> bool:
+    """Return whether the best mean loss leads by less than `margin`, nats.
+
+    Also true if a score is NaN.
+    """
+    return any(math.isnan(score.nll) for score in scores) or not lead(scores) >= margin
+
+
 def differences(
     scores: Iterable[CandidateScore], reference: Iterable[CandidateScore]
 ) -> list[float]:
@@ -122,3 +139,36 @@ def token_logprobs(candidate: CandidateTokens, logits: torch.Tensor) -> torch.Te
     """
     targets = torch.tensor(candidate.scored_tokens, device=logits.device)
     return torch.log_softmax(logits.float(), dim=-1).gather(-1, targets[:, None])[:, 0]
+
+
+@contextmanager
+def float32_logits(model: PreTrainedModel) -> Iterator[None]:
+    """Compute the output layers in float32 from half-precision inputs.
+
+    In bfloat16, logits near 20 have steps of 0.125. Rounding alone then changes a mean loss over a
+    few tokens by more than 0.02 nats between passes. float32 is used only for the candidates' few
+    tokens.
+    """
+    layers = {}
+    for module in model.modules():
+        if isinstance(module, PreTrainedModel):
+            layer = module.get_output_embeddings()
+            if layer is not None:
+                layers[id(layer)] = layer
+    with ExitStack() as hooks:
+        for layer in layers.values():
+            if type(layer) is torch.nn.Linear:
+                hooks.enter_context(layer.register_forward_hook(_in_float32))
+        yield
+
+
+def _in_float32(
+    layer: torch.nn.Linear, inputs: tuple[Any, ...], output: torch.Tensor
+) -> torch.Tensor:
+    is_small = len(inputs) == 1 and inputs[0].shape[:-1].numel() <= _MOST_TOKENS
+    if output.dtype.itemsize >= 4 or layer.weight.is_meta or not is_small:
+        return output
+    # split models move them between devices
+    states = inputs[0].to(layer.weight.device, torch.float32)
+    logits = torch.cat([states @ rows.float().T for rows in layer.weight.split(_ROWS)], dim=-1)
+    return (logits if layer.bias is None else logits + layer.bias.float()).to(output.device)

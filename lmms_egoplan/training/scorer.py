@@ -16,9 +16,8 @@ from transformers import PreTrainedModel
 
 from lmms_egoplan.ranking import CandidateRanker, decoder
 from lmms_egoplan.ranking.encoder_decoder import EncoderDecoderPasses, encoder_decoder_of
-from lmms_egoplan.ranking.precision import float32_logits, keep_fractions
 from lmms_egoplan.ranking.question import EncodedQuestion, on_device
-from lmms_egoplan.ranking.scores import token_logprobs
+from lmms_egoplan.ranking.scores import float32_logits, token_logprobs
 
 
 class AnswerPasses:
@@ -174,7 +173,7 @@ class AnswerScorer(nn.Module):
         self, model: PreTrainedModel, frozen: Iterable[str] = (), way: Way = "auto"
     ) -> None:
         super().__init__()
-        keep_fractions(model)
+        decoder.keep_fractions(model)
         self.model = model
         self.way: Literal["shared", "separate"] = "separate" if way == "separate" else "shared"
         self._is_forced = way != "auto"

@@ -11,9 +11,8 @@ import torch
 from transformers import AutoModelForImageTextToText, LlavaForConditionalGeneration
 
 from lmms_egoplan.ranking import CandidateRanker, PathError, RankingError
+from lmms_egoplan.ranking.audits import AUDITED_EVERY, KindFinder, PathLedger, is_audited
 from lmms_egoplan.ranking.equivalence import QUESTIONS
-from lmms_egoplan.ranking.kinds import AUDITED_EVERY, KindFinder, is_audited
-from lmms_egoplan.ranking.ledger import PathLedger
 from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion
 from ranking.reference import full_pass, picture, user_turn
 from zoo import BEFORE_5_16, build

@@ -24,8 +24,8 @@ from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages, load_images
 from lmms_egoplan.harnesses.rank import Ranker, RequestReader, rank
 from lmms_egoplan.media.frames import Clip
 from lmms_egoplan.media.messages import rgb
+from lmms_egoplan.ranking.audits import PathLedger
 from lmms_egoplan.ranking.encoding import Message
-from lmms_egoplan.ranking.ledger import PathLedger
 from lmms_egoplan.ranking.loglikelihood import LoglikelihoodPair
 from lmms_egoplan.ranking.question import RankingError
 from lmms_egoplan.sharing import media_key

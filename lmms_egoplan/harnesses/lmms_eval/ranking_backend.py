@@ -23,8 +23,8 @@ from lmms_egoplan.harnesses.generation import Question
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel
 from lmms_egoplan.harnesses.rank import Ranker, RequestReader, rank
 from lmms_egoplan.media.messages import MediaLoader
+from lmms_egoplan.ranking.audits import PathLedger
 from lmms_egoplan.ranking.encoding import Message, num_visuals
-from lmms_egoplan.ranking.ledger import PathLedger
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText
 from lmms_egoplan.sharing import group_by_media, media_key
 

@@ -1,11 +1,12 @@
 """Order the requests to an engine, and choose the ranking method. Needs no engine."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from loguru import logger
 
+from lmms_egoplan.ranking.audits import is_audited
 from lmms_egoplan.ranking.engine.requests import (
     EngineQuestion,
     EngineRequest,
@@ -15,11 +16,10 @@ from lmms_egoplan.ranking.engine.requests import (
     check_room,
     fold,
 )
-from lmms_egoplan.ranking.kinds import is_audited
 from lmms_egoplan.ranking.loglikelihood import PathUse
 from lmms_egoplan.ranking.methods import AUTO, FORCED, METHODS, PROMPT_LOGPROBS
 from lmms_egoplan.ranking.question import PathError, RankingError
-from lmms_egoplan.ranking.scores import CandidateScore, differences, lead
+from lmms_egoplan.ranking.scores import CandidateScore, differences, is_near_tie
 
 REMEDY = (
     "Repeat the run with --model_args ...,method=prompt_logprobs, which runs a separate "
@@ -244,12 +244,12 @@ class Schedule:
             )
         return self._with_use(forced, PathUse(FORCED, question.kind, audit=difference))
 
-    def _takes_prompts(self, forced: Iterable[CandidateScore]) -> bool:
+    def _takes_prompts(self, forced: Collection[CandidateScore]) -> bool:
         """Return whether the prompts' log-probabilities are needed to find the best candidate."""
         return self._method is None and self._is_float32 and self._is_near_tie(forced)
 
-    def _is_near_tie(self, scores: Iterable[CandidateScore]) -> bool:
-        return not lead(scores) >= 2 * self._audit_tolerance
+    def _is_near_tie(self, scores: Collection[CandidateScore]) -> bool:
+        return is_near_tie(scores, 2 * self._audit_tolerance)
 
     def _with_use(self, scores: Sequence[CandidateScore], use: PathUse) -> list[CandidateScore]:
         is_exact = self._is_float32 and use.path == PROMPT_LOGPROBS
