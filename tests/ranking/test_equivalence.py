@@ -336,6 +336,17 @@ def test_a_path_is_not_used_after_a_failed_audit():
     assert set(ranker.paths.values()) == {"full"}
 
 
+def test_excluding_a_path_during_the_choice_does_not_delay_it():
+    model, processor = build("llava")
+    ranker = CandidateRanker(copy.deepcopy(model).to(torch.bfloat16), processor)
+    for seed in range(2):
+        ranker.score(question(seed=seed), ACTIONS)
+    ranker.exclude(["packed"])
+    for seed in range(2, 2 + QUESTIONS):
+        ranker.score(question(seed=seed), ACTIONS)
+    assert ranker.paths == {"image": "cached"}
+
+
 def test_a_context_beyond_a_window_is_another_kind():
     """With a window of 40 tokens, contexts within, across and beyond it each choose a path."""
     model, processor = build("gemma3")
@@ -397,6 +408,13 @@ def test_a_path_can_be_forced(path, warned):
     uses = [score[0].use for score in scores if score[0].use.audit is not None]
     assert all(use.audit > use.tolerance == 1e-4 for use in uses)
     assert len(uses) == len(warned)
+
+
+def test_a_forced_path_that_fails_on_every_question_is_named_each_time():
+    ranker = CandidateRanker(*build_around("minimax"), path="packed")
+    for name in ("q1", "q2", "q3"):
+        with pytest.raises(RankingError, match=f"question {name}: ranking_path=packed: layers of"):
+            ranker.score(question(), ACTIONS, question_id=name)
 
 
 @pytest.mark.parametrize(
