@@ -23,7 +23,6 @@ from lmms_egoplan.construction.actplan.circumstances import (
     read_verdicts,
 )
 from lmms_egoplan.construction.actplan.prompts import object_names
-from lmms_egoplan.construction.actplan.soundness import unreached
 from lmms_egoplan.construction.actplan.tours import find_tours
 from lmms_egoplan.construction.actplan.views import choose_views, read_choices
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -49,7 +48,6 @@ class Built:
     instances: Instances with description and views.
     finished: Number of instances that also have gold plans.
     untoured: Keys of activities with a description, but without a tour.
-    unreached: Goal conditions that `soundness.unreached` did not reach, by the activity's key.
     rejections: Rejected inputs and replies.
     """
 
@@ -58,7 +56,6 @@ class Built:
     instances: Sequence[layout.Instance]
     finished: int
     untoured: Sequence[str]
-    unreached: Mapping[str, Sequence[str]]
     rejections: Sequence[Rejection]
 
 
@@ -142,7 +139,6 @@ def build_instances(
             instances=instances,
             finished=len(finished_instances),
             untoured=[key for key in described if key not in toured],
-            unreached=_unreached(described),
             rejections=rejections,
         )
         _write(built, texts, out)
@@ -151,12 +147,6 @@ def build_instances(
         if plans is not None:
             layout.write_annotation(finished_instances, out)
         return built
-
-
-def _unreached(described: Mapping[str, Activity]) -> dict[str, list[str]]:
-    """Return the goal conditions that no plan was found for, by activity; only those with any."""
-    conditions = {key: unreached(activity.problem) for key, activity in described.items()}
-    return {key: missed for key, missed in conditions.items() if missed}
 
 
 def _queue(instances: Sequence[layout.Instance], out: Path) -> Iterator[dict[str, Any]]:

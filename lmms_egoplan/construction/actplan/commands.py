@@ -105,11 +105,6 @@ def build(
     for reason, count in counted(built.rejections):
         typer.echo(f"Skipped: {count}: {reason}")
     typer.echo(f"Details: {out / REJECTIONS}")
-    for key, conditions in built.unreached.items():
-        typer.echo(
-            f"No plan found that reaches the goal of {key}; check it by hand: "
-            f"{'; '.join(conditions)}"
-        )
     if built.waiting and circumstances is None:
         typer.echo(
             f"Next: let people choose among {len(built.waiting)} circumstances: lmms-egoplan "

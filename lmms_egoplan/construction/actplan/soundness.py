@@ -1,11 +1,8 @@
-"""Check that an activity is feasible.
+"""Check that an activity is valid: its start and its goal have no contradictions."""
 
-Start and goal have no contradictions, and a plan reaches the goal.
-"""
-
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import chain, combinations, islice, product
+from itertools import combinations
 
 from lmms_egoplan.benchmarks.actplan.bddl import (
     PREDICATES,
@@ -15,14 +12,11 @@ from lmms_egoplan.benchmarks.actplan.bddl import (
     holds,
     literals_of,
 )
-from lmms_egoplan.benchmarks.actplan.goal_check import PLACES, SUPPORTS, Executor, Fact, World
-from lmms_egoplan.benchmarks.actplan.steps import STATES
+from lmms_egoplan.benchmarks.actplan.goal_check import SUPPORTS, Fact, World
 
 # States in the release's domain_igibson.bddl that the simulator does not have (appendix A: "The
 # simulator can not model states of cookie as 'going bad' but state of 'burnt'").
 _WITHOUT_STATE = ("broken", "perished", "screwed", "timeset")
-# Most worlds that the search for a plan visits.
-_MOST_WORLDS = 3_000
 
 
 def problems_in(problem: Problem) -> list[str]:
@@ -103,53 +97,6 @@ def flaws_in(problem: Problem) -> list[str]:
     return flaws
 
 
-def unreached(problem: Problem) -> list[str]:
-    """Search for a plan of the executor's actions that reaches the goal.
-
-    The search changes one fact of the goal at a time. Whenever more of the goal holds, it continues
-    from that world.
-
-    Returns:
-        The goal conditions that the search did not reach; empty if it found a plan. A plan may
-        exist in either case.
-    """
-    executor = Executor(problem)
-    facts = list(_goal_facts(problem))
-    world = executor.world
-    seen = {frozenset(executor.world.facts)}
-    best = executor.goal_reached(world)
-    queue = deque([world])
-    while best < len(problem.conditions) and queue and len(seen) < _MOST_WORLDS:
-        start = queue.popleft()
-        changed = chain.from_iterable(_changed(executor, start, fact) for fact in facts)
-        for after in islice(changed, _MOST_WORLDS):
-            if after.facts not in seen:
-                seen.add(frozenset(after.facts))
-                queue.append(after)
-                value = executor.goal_reached(after)
-                if value > best:
-                    world = after
-                    best = value
-                    queue = deque([after])
-                    break
-    return [
-        str(formula) for formula in problem.conditions if not holds(problem, formula, world.holds)
-    ]
-
-
-def _goal_facts(problem: Problem) -> dict[Fact, None]:
-    """Return the facts of the goal, in order, with each object that a variable may stand for."""
-    facts: dict[Fact, None] = {}
-    for formula in problem.goal:
-        for atom, _, bound in literals_of(formula):
-            choices = []
-            for name in atom.arguments:
-                choices.append(problem.of_type(bound[name]) if name in bound else [name])
-            for things in product(*choices):
-                facts[(atom.op, *things)] = None
-    return facts
-
-
 def _clashes(conditions: Iterable[Formula]) -> Iterator[str]:
     """Yield facts that contradict themselves or each other; other conditions are skipped."""
     literals: dict[tuple[Fact, bool], str] = {}
@@ -182,27 +129,6 @@ def _exclude_each_other(world: World, first: Fact, second: Fact) -> bool:
         return "under" in predicates and not predicates.isdisjoint(SUPPORTS)
     is_nested = first[2] in world.carriers(second[2]) or second[2] in world.carriers(first[2])
     return predicates == {"inroom"} or (predicates <= SUPPORTS and not is_nested)
-
-
-def _changed(executor: Executor, world: World, fact: Fact) -> Iterator[World]:
-    """Yield the worlds after one action that makes a fact true or, if it holds, false."""
-    predicate, thing, *targets = fact
-    value = not world.holds(predicate, fact[1:])
-    near = {
-        other[::2] for other in world.facts if other[0] in PLACES - SUPPORTS and other[1] == thing
-    }
-    # A step may name a second place, such as place_on_top(table, next_to(cup)).
-    for relations in ((), near) if predicate in PLACES else ():
-        after = world.copy()
-        after.take(thing)
-        if value:
-            after.put(thing, *executor.relations(world, predicate, targets[0]), *relations)
-        yield after
-    for states in STATES.values():
-        if states.get(predicate) is value:
-            after = world.copy()
-            after.set_states(thing, states)
-            yield after
 
 
 def _check(formula: Formula, names: set[str], types: set[str]) -> list[str]:

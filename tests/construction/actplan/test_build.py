@@ -221,10 +221,7 @@ def test_from_activities_and_tours_to_prepared_data(sources, served):
     assert (built / "figure_4.csv").read_text().splitlines()[1] == "object property,1,0,1,1,0,0"
 
 
-def test_views_by_hand_and_tours_and_goals_that_do_not_fit(sources, served):
-    """An activity whose goal has no plan is kept, because the search may miss a plan."""
-    path = sources / "bddl/storing_cups/problem0.bddl"
-    path.write_text(path.read_text().replace("(:goal (and", "(:goal (and (burnt ?cup.n.01_1)"))
+def test_views_by_hand_and_tours_that_do_not_fit(sources, served):
     (sources / "tours/home/making_tea/0").mkdir(parents=True)
     (sources / "tours/home/making_tea/0/sample_0.mp4").write_bytes(b"no video")
     (sources / "tours/home/filling_sink/0").mkdir(parents=True)
@@ -234,9 +231,6 @@ def test_views_by_hand_and_tours_and_goals_that_do_not_fit(sources, served):
     )
     with served(LanguageModel()):
         output = build(sources, "--views", sources / "views.csv")
-    (line,) = [line for line in output.splitlines() if "No plan found" in line]
-    assert "storing_cups/0" in line
-    assert "(burnt ?cup.n.01_1)" in line
     assert "5 activities described" in output
     assert reasons(sources) == [
         ("circumstance", circumstances.REPEATED),
