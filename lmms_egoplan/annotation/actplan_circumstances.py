@@ -20,13 +20,19 @@ from lmms_egoplan.annotation.forms import (
     Values,
     Words,
 )
-from lmms_egoplan.benchmarks.actplan.bddl import predicates_text
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import json_lines, parse_record, read_lines
 from lmms_egoplan.validation import Checked, Text, read_as
 
 # The file that `data build actplan` reads from an export and writes for the page.
 CIRCUMSTANCES = "circumstances.jsonl"
+# What the prompt for changed problems names, too (`construction.actplan.bddl.predicates_text`).
+PREDICATES = (
+    "(inside object object), (ontop object object), (onfloor object object), "
+    "(nextto object object), (under object object), (touching object object), "
+    "(inroom object room), (burnt object), (cooked object), (dusty object), (frozen object), "
+    "(open object), (sliced object), (soaked object), (stained object), (toggled_on object)"
+)
 _YES = Option("yes", "Yes")
 _NO = Option("no", "No")
 _OTHERWISE = Option("otherwise", "Yes, in other words")
@@ -80,7 +86,7 @@ class SelectedCircumstances(Flow):
             Prose("Task", contents["task"]),
             Steps("Common procedure", tuple(contents["procedure"])),
             Prose("Circumstance", contents["circumstance"]),
-            Prose("Predicates", predicates_text()),
+            Prose("Predicates", PREDICATES),
         )
         plausible = Choice(
             "plausible", "Is the circumstance plausible, by common sense?", (_YES, _NO)

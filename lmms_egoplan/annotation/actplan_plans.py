@@ -1,6 +1,6 @@
 """Write gold plans with human annotators, at least two per instance (sec. 3.2 and 4.2.2)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,12 @@ from lmms_egoplan.annotation.forms import (
     Values,
     Words,
 )
-from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
-from lmms_egoplan.benchmarks.actplan.goal_check import GoalCheck, check_goal
-from lmms_egoplan.benchmarks.actplan.reply import official_steps, parsed_steps
+from lmms_egoplan.benchmarks.actplan.reply import official_steps
 from lmms_egoplan.benchmarks.actplan.reply.calls import is_well_formed
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import resolve_inside
 from lmms_egoplan.jsonl import json_lines, parse_record, read_lines
-from lmms_egoplan.text import csv_text, join_list
+from lmms_egoplan.text import join_list
 from lmms_egoplan.validation import Checked, Text, read_as
 
 # The file that `data build actplan` reads from an export.
@@ -40,7 +38,6 @@ class _Line(Checked):
     id: Text
     description: Text
     objects: list[Text]
-    problem: Text
     images: list[Text]
 
 
@@ -58,7 +55,7 @@ def read_items(path: Path, folder: MediaFolder) -> list[Item]:
         line = read_as(_Line, where, parse_record(where, text))
         images = [_keep_image(path.parent, image, folder, where) for image in line.images]
         contents = {"description": line.description, "objects": line.objects, "images": images}
-        items.append(Item(line.id, contents, {"problem": line.problem}))
+        items.append(Item(line.id, contents))
     if not items:
         raise LmmsEgoplanError(
             f"{path}: no instances; create the file with lmms-egoplan data build actplan"
@@ -116,38 +113,12 @@ class WrittenPlans(Flow):
             raise FormError(f"Expected the form action(object): line {join_list(wrong, _NAMED)}")
         return values
 
-    def remarks(self, labelled: Labelled) -> list[str]:
-        """Return a note with the results of the goal check.
-
-        The check does not support all actions and states.
-        """
-        num_checked = 0
-        num_missing = 0
-        num_unchecked = 0
-        for item in labelled.items:
-            for _, check in _checks(item, labelled):
-                if check.share is None:
-                    num_unchecked += 1
-                    continue
-                num_checked += 1
-                num_missing += bool(check.missed)
-        return [
-            f"Goal check (a note): {num_missing} of {num_checked} plans miss a condition; not "
-            f"checkable: {num_unchecked}"
-        ]
-
     def export(self, labelled: Labelled) -> Export:
-        """Export instances with all of their plans to ``gold_plans.jsonl``.
-
-        Notes on the plans' goals are exported to ``goal_checks.csv``.
-        """
+        """Export instances with all of their plans to ``gold_plans.jsonl``."""
         records = [
             _record(item, labelled) for item in labelled.items if _has_enough_plans(item, labelled)
         ]
-        lines = [
-            f"Instances with all gold plans: {len(records)} of {len(labelled.items)}",
-            *self.remarks(labelled),
-        ]
+        lines = [f"Instances with all gold plans: {len(records)} of {len(labelled.items)}"]
         closed = sum(labelled.adjudicated(item) is not None for item in labelled.items)
         if closed:
             lines.append(
@@ -155,12 +126,8 @@ class WrittenPlans(Flow):
             )
         if not records:
             return Export(lines, {})
-        checks = csv_text(_check_rows(labelled))
-        files = {
-            GOLD_PLANS: ExportedFile(json_lines(records), "for data build actplan --plans"),
-            "goal_checks.csv": ExportedFile(checks, "goal conditions reached by each plan (notes)"),
-        }
-        return Export(lines, files)
+        file = ExportedFile(json_lines(records), "for data build actplan --plans")
+        return Export(lines, {GOLD_PLANS: file})
 
 
 FLOW = WrittenPlans()
@@ -195,41 +162,3 @@ def _record(item: Item, labelled: Labelled) -> dict[str, Any]:
         "images": item.contents["images"],
         "plans": plans,
     }
-
-
-def _check_rows(labelled: Labelled) -> list[list[Any]]:
-    """Return the results of the goal checks as a table."""
-    rows: list[list[Any]] = [
-        [
-            "id",
-            "person",
-            "steps",
-            "understood",
-            "reached",
-            "missed",
-            "unchecked",
-            "missed_conditions",
-        ]
-    ]
-    for item in labelled.items:
-        for label, check in _checks(item, labelled):
-            rows.append(
-                [
-                    item.id,
-                    label.person,
-                    check.steps,
-                    check.understood,
-                    len(check.reached),
-                    len(check.missed),
-                    len(check.unchecked),
-                    "; ".join(check.missed),
-                ]
-            )
-    return rows
-
-
-def _checks(item: Item, labelled: Labelled) -> Iterator[tuple[Label, GoalCheck]]:
-    """Check the goals of each plan of an instance."""
-    problem = parse_problem(item.hidden["problem"], item.id)
-    for label in _plans(item, labelled):
-        yield label, check_goal(problem, parsed_steps(label.values["plan"]))

@@ -97,7 +97,7 @@ EGOINTENT = PreparedData(
     substitutes={"categories": "Goal-Step steps, not EgoIntent's"},
 )
 
-# Table 2. Since format 3, instances have a question set.
+# Table 2. Since format 3, instances have a question set; since format 4, no problem in BDDL.
 ACTPLAN = PreparedData(
     benchmark="actplan",
     title="ActPlan-1K's split {}",
@@ -105,7 +105,7 @@ ACTPLAN = PreparedData(
         "Prepare it with: lmms-egoplan data prepare actplan DIR. DIR is the folder annotation "
         "of the full release, which https://github.com/HKUST-KnowComp/ActPlan-1K links"
     ),
-    data_format=3,
+    data_format=4,
     oldest_format=3,
     official={"test": 1187},
 )

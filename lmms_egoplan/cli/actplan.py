@@ -18,9 +18,7 @@ from lmms_egoplan.benchmarks.actplan.classifier import (
     load_classifier,
 )
 from lmms_egoplan.benchmarks.actplan.classifier_agreement import SourceScores, evaluate_bleurt
-from lmms_egoplan.benchmarks.actplan.goal_check import agreement, check_labelled
 from lmms_egoplan.benchmarks.actplan.instances import (
-    SETTINGS,
     activity_type,
     instances_of,
     parse_id,
@@ -30,7 +28,6 @@ from lmms_egoplan.benchmarks.actplan.plans import (
     ERRORS,
     VERDICTS,
     StoredPlan,
-    read_labelled_plans,
     read_plans,
 )
 from lmms_egoplan.benchmarks.actplan.prepare import LABELS, prepare_actplan
@@ -44,13 +41,12 @@ from lmms_egoplan.options import Instances, LabelledPlans, Splits
 from lmms_egoplan.outputs import also_writes
 from lmms_egoplan.prepared_counts import SkipMissing, print_counts, print_question_sets
 from lmms_egoplan.report.actplan import error_judge, marks
-from lmms_egoplan.report.actplan.figure_4 import write_prepared_figure_4
+from lmms_egoplan.report.actplan.figure_4 import described_activities, write_prepared_figure_4
 from lmms_egoplan.report.document import write_figure
 from lmms_egoplan.report.published import load_table
 from lmms_egoplan.report.samples import write_folder
 from lmms_egoplan.stats.agreement import MIN_ITEMS
 from lmms_egoplan.storage import split_dir, summary_path
-from lmms_egoplan.text import join_list
 
 METRICS = Path(actplan.__file__).resolve().with_name("evaluate_metrics")
 # Most instances or problems to list on one line.
@@ -94,20 +90,6 @@ _REMARKS = {
     "unparsed": "Plans without a step in the parsed reading",
     "repeated_ids": "Plans with a duplicate id",
 }
-# Titles of the figures that `goal_check.agreement` returns.
-_GOAL_CHECK_FIGURES = {
-    "plans": "plans",
-    "checked": "with a value",
-    "correct": "correct by people",
-    "reached": "all conditions reached",
-    "accuracy": "accuracy",
-    "mcc": "Matthews' correlation",
-    "auc": "AUC of the share of conditions reached",
-    "always_wrong": "accuracy of calling all wrong",
-    "condition_coverage": "goal conditions checkable",
-    "step_coverage": "steps understood",
-    "name_coverage": "names understood",
-}
 
 
 def _table_5() -> dict[str, dict[str, Mapping[str, Any]]]:
@@ -137,9 +119,8 @@ def prepare(
         typer.Option(
             metavar="DIR",
             help=(
-                "Folder with BDDL problems (bddl/activity_definitions in ActPlan-1K's "
-                "repository), for instances without `problem<n>.bddl` next to the task "
-                "description. The goal check needs them."
+                "Folder of activities (bddl/activity_definitions in ActPlan-1K's repository), "
+                "whose counterfactual ones Fig. 4 shows, too."
             ),
         ),
     ] = None,
@@ -151,8 +132,9 @@ def prepare(
     - The full release calls this folder `annotation`. Find the link to the release at
       https://github.com/HKUST-KnowComp/ActPlan-1K
     """
-    summary = prepare_actplan(source, skip_missing=skip_missing, bddl=bddl)
-    write_prepared_figure_4(bddl)
+    described = None if bddl is None else described_activities(bddl)
+    summary = prepare_actplan(source, skip_missing=skip_missing)
+    write_prepared_figure_4(described)
     print_counts(summary["counts"], LABELS, "source", "source")
     print_question_sets(summary)
     _print_gaps(summary)
@@ -175,8 +157,6 @@ def _print_gaps(summary: Mapping[str, Any]) -> None:
         )
     if summary["images_outside"]:
         _print_unusual_images(summary, path)
-    if summary["without_bddl"]:
-        _print_missing_problems(summary, path)
     folder = split_dir(summary["benchmark"], summary["split"])
     typer.echo(f"Written to {folder}, with Fig. 4 (figure_4.png, .csv)")
 
@@ -194,18 +174,6 @@ def _print_unusual_images(summary: Mapping[str, Any], path: Path) -> None:
         f"The paper states 2 to 5 images per instance. {len(instances)} of {summary['split_size']} "
         f"instances differ: {examples}. Only instances without any image are skipped for this."
     )
-
-
-def _print_missing_problems(summary: Mapping[str, Any], path: Path) -> None:
-    """Print the number of instances without a BDDL problem, with the first reason."""
-    reasons = summary["bddl_missing"]
-    text = (
-        f"Without a goal check: {summary['without_bddl']} of {summary['questions']} instances. "
-        f"First reason: {reasons[0]}"
-    )
-    if len(reasons) > 1:
-        text += f" ({len(reasons)} reasons, all listed under bddl_missing in {path})"
-    typer.echo(text)
 
 
 @also_writes("{stem}_figure_5.png", "{stem}_figure_5.svg")
@@ -554,46 +522,6 @@ def _print_table(
     Console().print(table)
     if any(score.mcc is None for score in scores):
         typer.echo("MCC n/a: all labels or all verdicts are the same")
-
-
-def goal_check(
-    plans: LabelledPlans,
-    bddl: Annotated[
-        Path,
-        typer.Option(
-            metavar="DIR",
-            help=(
-                "Folder with the activities' BDDL problems: bddl/activity_definitions in "
-                "ActPlan-1K's repository, or the full release."
-            ),
-        ),
-    ],
-) -> None:
-    """Compare ActPlan-1K's goal check with people's verdicts on published plans.
-
-    The check executes a plan on its activity's BDDL problem. It calls a plan correct if the plan
-    reaches all goal conditions that can be checked. A plan has no value if the check finds no such
-    condition, understands no step, or matches no name in the problem.
-
-    The check's vocabulary comes from the plans of the train and val activities, so results on these
-    are in-sample.
-
-    Example: `lmms-egoplan evaluate actplan-goal-check finetuning_data.jsonl --bddl
-    bddl/activity_definitions`
-    """
-    checked, reasons = check_labelled(read_labelled_plans(plans), bddl)
-    figures = {"all plans": agreement(checked)}
-    for setting in SETTINGS:
-        members = [plan for plan in checked if plan.setting == setting]
-        if members:
-            figures[setting] = agreement(members)
-    table = Table(Column("", no_wrap=True), *(Column(name, justify="right") for name in figures))
-    for field, title in _GOAL_CHECK_FIGURES.items():
-        table.add_row(title, *(_cell(group_figures[field]) for group_figures in figures.values()))
-    Console().print(table)
-    if reasons:
-        count = sum(plan.check is None for plan in checked)
-        typer.echo(f"Without a BDDL problem: {count} plans: {join_list(reasons, _MOST_LISTED)}")
 
 
 def metrics_path() -> None:

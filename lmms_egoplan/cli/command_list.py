@@ -92,6 +92,5 @@ COMMANDS = {
     "score actplan": "actplan:score",
     "submit egoplan": "egoplan:submit",
     "evaluate actplan-bleurt": "actplan:evaluate_classifier",
-    "evaluate actplan-goal-check": "actplan:goal_check",
     "metrics-path actplan": "actplan:metrics_path",
 }

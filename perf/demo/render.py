@@ -12,7 +12,7 @@ import random
 import re
 import shutil
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -238,7 +238,6 @@ class Demo:
                 save(image, sample / f"{view:05}.png", optimize=True)
             text = f"{row['task']}\n{INSTRUCTION}\n"
             (description / f"task_description_{number}.txt").write_text(text, encoding="utf-8")
-            (description / f"problem{number}.bddl").write_text(problem(row), encoding="utf-8")
             for gold in (1, 2):
                 (sample / f"plan_gold_{gold}.txt").write_text(
                     lines_of(row[f"gold_{gold}"]) + "\n", encoding="utf-8"
@@ -257,33 +256,6 @@ def procedure_of(scene: Scene) -> Procedure:
         scene.goal,
         tuple(step.narration for step in scene.steps),
         tuple(scene.span(step)[0] for step in steps),
-    )
-
-
-def problem(row: Record) -> str:
-    """Return an activity's problem in BDDL."""
-    names = {kind.partition(".")[0]: f"{kind}_1" for kind in row["objects"]}
-
-    def literal(text: str, mark: str = "") -> str:
-        if text.startswith("or "):
-            alternatives = text.removeprefix("or ").split(" / ")
-            return f"(or {' '.join(literal(part, mark) for part in alternatives)})"
-        if text.startswith("not "):
-            return f"(not {literal(text.removeprefix('not '), mark)})"
-        predicate, *arguments = text.split()
-        return f"({' '.join([predicate, *(mark + names[argument] for argument in arguments)])})"
-
-    def indented(lines: Iterable[str], width: int) -> str:
-        return "".join(f"{' ' * width}{line}\n" for line in lines)
-
-    objects = [f"{names[kind.partition('.')[0]]} - {kind}" for kind in row["objects"]]
-    return (
-        f"(define (problem {row['activity']}_{row['description']})\n"
-        "    (:domain igibson)\n"
-        f"    (:objects\n{indented([*objects, 'agent.n.01_1 - agent.n.01'], 8)}    )\n"
-        f"    (:init\n{indented(map(literal, row['init']), 8)}    )\n"
-        f"    (:goal\n        (and\n{indented((literal(text, '?') for text in row['goal']), 12)}  "
-        "      )\n    )\n)\n"
     )
 
 

@@ -13,9 +13,7 @@ from typer.testing import CliRunner
 from benchmarks.actplan.release import write_release
 from benchmarks.actplan.slow import is_call, lcs, lines, normalised
 from benchmarks.actplan.tiny_encoder import write_classifier, write_encoder
-from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
 from lmms_egoplan.benchmarks.actplan.classifier import load_classifier
-from lmms_egoplan.benchmarks.actplan.goal_check import check_goal
 from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
 from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.cli import app
@@ -189,15 +187,6 @@ def assert_aggregates_follow_from_the_samples(done, task, docs, classifier):
     )
     assert results["empty"] == fmean(not answer.strip() for answer in written.values())
     assert results["unparsed"] == mean([not steps_of(answer) for answer in written.values()])
-    checks = {
-        name: check_goal(parse_problem(docs[name]["problem"], name), steps_of(answer))
-        for name, answer in written.items()
-    }
-    logged = [sample["details"]["plan"] for sample in done.samples[task]]
-    values = {sample["id"]: sample["goal_conditions"] for sample in logged}
-    assert values == {name: check.share for name, check in checks.items()}
-    assert any(value is not None for value in values.values())
-    assert not [name for name in (*results, *details) if "goal" in name]
     assert results["coverage"] == pytest.approx(details["num_gold_1"] / len(docs))
     assert details["truncated_of"] == len(docs)
     assert details["encoder"] == str(get_model_path())

@@ -261,7 +261,6 @@ def test_plans_and_their_scores_are_equal(data):
         assert plans == records(lmms_run, task, "plan")
         assert plans.keys() == docs.keys()
         assert len({tuple(row["official"]) for row in plans.values()}) > 1
-        assert all(row["goal"] for row in plans.values())
         assert_plans_scored(lm_run, task, docs)
 
 

@@ -43,7 +43,6 @@ _READERS = (
     "agreement egothink {file} rated.jsonl",
     "score actplan {file} --out {out}",
     "submit egoplan {file} --out {out}",
-    "evaluate actplan-goal-check {file} --bddl {file}",
     "data list egoplan {file} --out {out}",
     "data list egoplan_bench2 {file} --out {out}",
     "data list egointent {file} --out {out}",

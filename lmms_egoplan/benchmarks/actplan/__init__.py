@@ -14,5 +14,4 @@ Modules, in the paper's order:
 - `metrics`: what is measured (Table 4)
 - `classifier_agreement`: how far the classifier agrees with people (sec. 5.4, Table 5)
 - `evaluate_metrics`: LCS and classifier for the package evaluate
-- `bddl`, `steps`, `goal_check`: a diagnostic of this project, which executes a plan
 """

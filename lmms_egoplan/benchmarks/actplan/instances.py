@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
 from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -29,15 +28,11 @@ REPOSITORY_URL = "https://github.com/HKUST-KnowComp/ActPlan-1K"
 INSTANCES = {"normal": 825, "counterfactual": 362}
 # Column that keeps the number of instances of both settings after a selection by setting.
 _WHOLE = "release_size"
-# Layouts of folders, for messages: of the release's instances, and of BDDL problems.
+# Layout of the release's instances, for messages.
 LAYOUT = (
     "DIR/<scene>/<activity>/<n>/sample_<k>/ with images (png, jpg, jpeg), plan_gold_1.txt and "
     "plan_gold_2.txt; and DIR/<scene>/<activity>/<n>/task_description_<n>.txt, where n is 0 or 1. "
     f"The full release has this layout; {REPOSITORY_URL} links to it"
-)
-LAYOUTS = (
-    "[activity_definitions/]<activity>/problem<n>.bddl or, as in the release, "
-    "<scene>/<activity>/<n>/problem<n>.bddl"
 )
 # File in DIR that names the origin of its instances if they are not the release's.
 ORIGIN = "origin.txt"
@@ -136,9 +131,6 @@ class ReleasedInstance:
     gold_plan_1: Steps of the first gold plan, one per non-blank line, stripped; empty if the file
     is missing.
     gold_plan_2: The same for the second gold plan.
-    bddl: The activity's problem in BDDL; "" if none can be read.
-    bddl_problem: Why `bddl` is empty, with the path; else "". An instance without a problem is
-    still valid.
     problems: Everything that is wrong, with paths; the affected fields are empty or incomplete.
     num_images: Number of image files, including damaged ones.
     """
@@ -148,8 +140,6 @@ class ReleasedInstance:
     images: tuple[bytes, ...]
     gold_plan_1: tuple[str, ...]
     gold_plan_2: tuple[str, ...]
-    bddl: str
-    bddl_problem: str
     problems: tuple[str, ...]
     num_images: int
 
@@ -199,15 +189,11 @@ def find_instances(source: Path) -> tuple[list[InstanceId], dict[str, str]]:
     return sorted(instances), invalid_folders
 
 
-def read_instance(source: Path, instance: InstanceId, bddl: Path | None = None) -> ReleasedInstance:
+def read_instance(source: Path, instance: InstanceId) -> ReleasedInstance:
     """Read one instance from `find_instances`, and list everything that is wrong.
 
-    Only the images, gold plans 1 and 2, the task description and the problem next to it are read.
-    Images are decoded, to find damaged ones.
-
-    Args:
-        bddl: Folder in one of `LAYOUTS`, for activities without a problem next to the task
-            description.
+    Only the images, gold plans 1 and 2 and the task description are read. Images are decoded, to
+    find damaged ones.
 
     Raises:
         OSError: The folder cannot be read.
@@ -237,15 +223,12 @@ def read_instance(source: Path, instance: InstanceId, bddl: Path | None = None) 
     if not image_names:
         problems.append(f"{folder}: no image (png, jpg or jpeg)")
     images = [collect(_read_image, folder / name) for name in image_names]
-    problem, bddl_problem = _read_problem(source, instance, bddl)
     return ReleasedInstance(
         id=instance,
         task_description=description or "",
         images=tuple(image for image in images if image is not None),
         gold_plan_1=gold_plans[0],
         gold_plan_2=gold_plans[1],
-        bddl=problem,
-        bddl_problem=bddl_problem,
         problems=tuple(map(_storable, problems)),
         num_images=len(image_names),
     )
@@ -264,33 +247,6 @@ def read_origin(source: Path) -> dict[str, str]:
     if not path.exists():
         return {}
     return {"origin": " ".join(_read_text(source, path).split())}
-
-
-def problem_path(folder: Path, instance: InstanceId) -> Path | None:
-    """Return the path of an instance's problem in a folder with one of `LAYOUTS`, if it exists.
-
-    In the file's name, n is the number of the task description: counterfactual activities have a
-    separate problem, ``problem1.bddl``.
-    """
-    name = f"problem{instance.description}.bddl"
-    paths = (
-        folder / instance.activity / name,
-        folder / "activity_definitions" / instance.activity / name,
-        folder / instance.scene / instance.activity / str(instance.description) / name,
-    )
-    return next((path for path in paths if path.is_file()), None)
-
-
-def check_folder(folder: Path) -> None:
-    """Check that a folder contains problems in one of `LAYOUTS`.
-
-    Raises:
-        LmmsEgoplanError: It contains none.
-    """
-    if not any(folder.glob("*/problem*.bddl")) and not any(folder.glob("*/*/**/problem*.bddl")):
-        raise LmmsEgoplanError(
-            f"{folder}: contains no BDDL problem; expected {LAYOUTS}, where n is 0 or 1"
-        )
 
 
 def instances_of(ids: set[str], source: Path | None) -> dict[str, ShownInstance]:
@@ -375,19 +331,6 @@ def _descend(root: Path, parts: tuple[str, ...]) -> Iterator[tuple[str, str]]:
             yield from _descend(root, (*parts, name))
         else:
             yield "/".join((*parts, name)), f"expected {expected}"
-
-
-def _read_problem(source: Path, instance: InstanceId, folder: Path | None) -> tuple[str, str]:
-    """Return the text of the activity's problem, or "" and why it is missing."""
-    path = problem_path(source, instance) or (folder and problem_path(folder, instance))
-    if path is None:
-        return "", f"{instance.activity}: no problem{instance.description}.bddl"
-    try:
-        text = _read_text(path.parent, path)
-        parse_problem(text, str(path))
-    except LmmsEgoplanError as error:
-        return "", _storable(str(error))
-    return text, ""
 
 
 def _read_text(source: Path, path: Path) -> str:

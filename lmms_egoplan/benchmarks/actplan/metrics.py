@@ -67,9 +67,9 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
         - ``bleurt_correct`` and ``bleurt_truncated``, only with a classifier
         - ``empty``, ``unparsed``, ``truncated``: 1 or 0; without a score if unknown
         - the values of `coverage_values`
-        - ``details``: ``plan``, all fields of `PlanScore`, its `PlanScore.diagnostics`,
-          ``setting``, ``activity``, ``activity_type`` and both gold plans; ``breakdown``, the
-          plan's group by `BREAKDOWNS` and its measures; ``truncated_of``, ``num_gold_1``,
+        - ``details``: ``plan``, all fields of `PlanScore`, ``setting``, ``activity``,
+          ``activity_type`` and both gold plans; ``breakdown``, the plan's group by `BREAKDOWNS`
+          and its measures; ``truncated_of``, ``num_gold_1``,
           ``num_gold_2``, ``encoder``, ``bleurt_model``, ``num_plans``, and those of
           `split_details`
 
@@ -140,7 +140,7 @@ def _details(
     }
     measures_by_group = {name: measures[name] for name in BROKEN_DOWN if name in measures}
     return {
-        "plan": asdict(score) | score.diagnostics() | labels | golds,
+        "plan": asdict(score) | labels | golds,
         "breakdown": {"groups": groups, "measures": measures_by_group},
         "truncated_of": int(score.truncated is not None),
         "num_gold_1": int(score.reference_lengths[0] is not None),

@@ -63,14 +63,12 @@ class GeneratedPlan:
     text: The model's answer.
     references: Lines of gold plans 1, 2, ...; empty for a missing plan.
     truncated: True if the answer reached the limit on new tokens; None if unknown.
-    problem: The instance's activity in BDDL; "" if not available.
     """
 
     id: str
     text: str
     references: Sequence[Steps]
     truncated: bool | None = None
-    problem: str = ""
 
     @classmethod
     def of_reply(
@@ -78,7 +76,7 @@ class GeneratedPlan:
     ) -> "GeneratedPlan":
         """Create a plan from a model's reply to an instance (a row of the prepared dataset)."""
         golds = (doc["gold_plan_1"], doc["gold_plan_2"])
-        return cls(doc["id"], reply, golds, truncated, doc["problem"])
+        return cls(doc["id"], reply, golds, truncated)
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,15 +68,12 @@ LABELS = {
 _ROWS = 16
 
 
-def prepare_actplan(
-    source: Path, *, skip_missing: bool = False, bddl: Path | None = None
-) -> dict[str, Any]:
+def prepare_actplan(source: Path, *, skip_missing: bool = False) -> dict[str, Any]:
     """Check all instances, decoding their images, and write the split below the data root.
 
     Args:
         source: Passed to `find_instances`.
         skip_missing: Skip invalid folders instead of raising an error.
-        bddl: Passed to `read_instance`.
 
     Returns:
         The summary, which is also stored with the split:
@@ -86,8 +83,6 @@ def prepare_actplan(
         - ``question_set``: see `set_of`; ``records_digest``: digest of the source's ids, texts,
           plans and images
         - ``without_gold_plan_1``, ``without_gold_plan_2``: prepared instances without that plan
-        - ``without_bddl``: prepared instances without a readable problem; ``bddl_missing``: the
-          distinct reasons
         - ``fingerprint``: changes with any prepared text or image
         - ``missing``: for each skipped folder, ``folder`` (its path below the source) and
           ``reason``
@@ -98,15 +93,11 @@ def prepare_actplan(
           over the instances with gold plan 1, rounded to hundredths; None if no instance has it.
           Numbers that the paper does not state are None.
 
-        Next to the split, ``figure_4`` shows its counterfactual activities by type, and those that
-        `bddl` describes.
-
         A row of the split has:
 
         - ``id``, ``scene``, ``activity``, ``setting``, ``activity_type``, ``task_description``
         - ``images``: the files' bytes, in the order of their names
         - ``gold_plan_1``, ``gold_plan_2``: steps; empty if the file is missing
-        - ``problem``: the activity in BDDL; "" if not available
         - ``split_size`` and ``question_set`` (as above), and ``setting_size``: instances with the
           row's setting
         - ``origin``: only for instances that are not the release's (see `read_origin`)
@@ -118,13 +109,11 @@ def prepare_actplan(
     """
     ids, invalid_folders = instances.find_instances(source)
     origin = instances.read_origin(source)
-    if bddl is not None:
-        instances.check_folder(bddl)
     folder = split_dir("actplan", SPLIT).parent
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".rows.", dir=folder) as scratch:
         rows = Path(scratch) / "rows.arrow"
-        records, version, digest = _write_rows(source, ids, rows, bddl, origin)
+        records, version, digest = _write_rows(source, ids, rows, origin)
         usable = [record for record in records if not record.problems]
         invalid = {
             str(record.id): "; ".join(record.problems) for record in records if record.problems
@@ -152,7 +141,6 @@ def prepare_actplan(
             {"folder": path, "reason": reason}
             for path, reason in (invalid_folders | invalid).items()
         ]
-        bddl_problems = [record.bddl_problem for record in usable if record.bddl_problem]
         return ACTPLAN.save(
             SPLIT,
             Dataset.from_file(str(rows)).add_column("question_set", [question_set] * len(usable)),
@@ -163,8 +151,6 @@ def prepare_actplan(
             questions=len(usable),
             without_gold_plan_1=sum(not record.gold_plan_1 for record in usable),
             without_gold_plan_2=sum(not record.gold_plan_2 for record in usable),
-            without_bddl=sum(not record.bddl for record in usable),
-            bddl_missing=list(dict.fromkeys(bddl_problems)),
             fingerprint=version,
             missing=missing,
             images_outside=_images_outside(records),
@@ -185,7 +171,6 @@ def _write_rows(
     source: Path,
     ids: Sequence[instances.InstanceId],
     path: Path,
-    bddl: Path | None,
     origin: dict[str, str],
 ) -> tuple[list[instances.ReleasedInstance], str, str]:
     """Write the rows of all valid instances, one batch at a time.
@@ -202,7 +187,7 @@ def _write_rows(
     settings = Counter(instance.setting for instance in ids)
     with ArrowWriter(features=_features(origin), path=str(path), writer_batch_size=_ROWS) as writer:
         for instance in track(ids, "Checking and copying instances"):
-            record = instances.read_instance(source, instance, bddl)
+            record = instances.read_instance(source, instance)
             identity = record_parts(record)
             parts.append(identity)
             if not record.problems:
@@ -215,7 +200,6 @@ def _write_rows(
                     "task_description": record.task_description,
                     "gold_plan_1": record.gold_plan_1,
                     "gold_plan_2": record.gold_plan_2,
-                    "problem": record.bddl,
                     "split_size": len(ids),
                     "setting_size": settings[instance.setting],
                     **origin,
@@ -256,7 +240,6 @@ def _features(origin: Iterable[str]) -> "Features":
             "images": ListOf(Image()),
             "gold_plan_1": texts,
             "gold_plan_2": texts,
-            "problem": text,
             **dict.fromkeys(origin, text),
             "split_size": number,
             "setting_size": number,

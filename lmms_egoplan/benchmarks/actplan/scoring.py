@@ -1,6 +1,6 @@
 """Score a plan: read it, and measure its steps with the LCS and the classifier (sec. 4.2).
 
-The form of the steps (sec. 5.6) and the goal check are measured, too.
+The form of the steps (sec. 5.6) is measured, too.
 """
 
 from collections.abc import Sequence
@@ -9,20 +9,17 @@ from typing import Annotated
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, ValidationInfo, field_validator
 
-from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
 from lmms_egoplan.benchmarks.actplan.classifier import (
     PlanClassifier,
     Verdict,
     classifier_path,
     load_classifier,
 )
-from lmms_egoplan.benchmarks.actplan.goal_check import GoalCheck, check_goal
 from lmms_egoplan.benchmarks.actplan.lcs import lcs_lengths, lcs_norm
 from lmms_egoplan.benchmarks.actplan.plans import GeneratedPlan, Steps
 from lmms_egoplan.benchmarks.actplan.reply import official_steps, parsed_steps, plan_text
 from lmms_egoplan.benchmarks.actplan.reply.calls import form_validity
 from lmms_egoplan.encoder import DEFAULT_ENCODER, encoder_name, load_encoder
-from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.serialization import TextRecord
 from lmms_egoplan.validation import AnyText, Expected, expected
 
@@ -58,7 +55,6 @@ class PlanScore(TextRecord):
     classifier: Path of the classifier; None without one.
     reference_lines: Numbers of lines of gold plans 1, 2, ... in the official reading, including
         blank lines; None if equal to `reference_lengths`.
-    goal: Goal check of the parsed reading; None if the activity's problem is not available.
     classifier_name: The encoder that was finetuned to the classifier, with its size; None without a
     classifier.
     """
@@ -79,7 +75,6 @@ class PlanScore(TextRecord):
     encoder: AnyText
     classifier: AnyText | None
     reference_lines: _Counts | None = None
-    goal: GoalCheck | None = None
     classifier_name: AnyText | None = None
 
     @field_validator("reference_lengths", "lcs_each", "lcs_parsed_each", "reference_lines")
@@ -117,22 +112,6 @@ class PlanScore(TextRecord):
             "lcs_parsed": self.lcs_parsed_each[0],
             "form_validity": self.form_validity,
             "plan_length": len(self.parsed),
-        }
-
-    def diagnostics(self) -> dict[str, float | None]:
-        """Return the goal check of the parsed reading, in [0, 1]; None where a value is undefined.
-
-        ``goal_conditions`` is the share of the checkable conditions that are reached.
-        ``goal_conditions_coverage`` is the share of all conditions that were checked; 0 without a
-        check. ``goal_steps_understood`` and ``goal_names_understood`` are shares too. None of them
-        is a score: the tasks' README shows how little they say about a plan.
-        """
-        goal = self.goal or GoalCheck((), (), (), steps=0, understood=0, names=0, named=0)
-        return {
-            "goal_conditions": goal.share,
-            "goal_conditions_coverage": goal.coverage,
-            "goal_steps_understood": goal.understood / goal.steps if goal.steps else None,
-            "goal_names_understood": goal.named / goal.names if goal.names else None,
         }
 
 
@@ -222,7 +201,6 @@ def score_plans(
                 encoder=encoder or encoder_name(),
                 classifier=classifier,
                 reference_lines=None if reference_lines == reference_lengths else reference_lines,
-                goal=_goal_check(plan.problem, parsed.steps),
                 classifier_name=None if plan_classifier is None else plan_classifier.name,
             )
         )
@@ -263,19 +241,6 @@ def _read(plan: GeneratedPlan) -> tuple[Reading, Reading]:
         gold_lines.append(lines if steps else [])
         gold_steps.append(steps)
     return Reading(official_steps(text), gold_lines), Reading(parsed_steps(text), gold_steps)
-
-
-def _goal_check(problem: str, steps: Steps) -> GoalCheck | None:
-    """Check the goal; None without a problem.
-
-    Prepared data never contain a problem that is not valid BDDL. Such a problem counts as none.
-    """
-    if not problem:
-        return None
-    try:
-        return check_goal(parse_problem(problem, "problem"), steps)
-    except LmmsEgoplanError:
-        return None
 
 
 def _norms(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
-from lmms_egoplan.benchmarks.actplan.bddl import Formula, Problem, parse_problem, read_problem
+from lmms_egoplan.construction.actplan.bddl import Formula, Problem, parse_problem, read_problem
 from lmms_egoplan.construction.actplan.description import unnamed
 from lmms_egoplan.construction.actplan.prompts import (
     SCHEMAS,

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 from annotated_types import MinLen
 
 from lmms_egoplan.annotation.actplan_circumstances import CIRCUMSTANCES, Circumstance
-from lmms_egoplan.benchmarks.actplan.bddl import PREDICATES, Problem, literals_of, parse_problem
 from lmms_egoplan.construction.actplan.activities import Activity
+from lmms_egoplan.construction.actplan.bddl import PREDICATES, Problem, literals_of, parse_problem
 from lmms_egoplan.construction.actplan.prompts import SCHEMAS, change_prompt, circumstances_prompt
 from lmms_egoplan.construction.actplan.soundness import flaws_in
 from lmms_egoplan.construction.folders import read_export

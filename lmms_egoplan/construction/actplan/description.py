@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import pairwise, takewhile
 from typing import Any
 
-from lmms_egoplan.benchmarks.actplan.bddl import Formula, Problem, literals_of
-from lmms_egoplan.benchmarks.actplan.steps import lemma_of, names_of_type, singulars
+from lmms_egoplan.construction.actplan.bddl import Formula, Problem, literals_of
+from lmms_egoplan.construction.actplan.type_names import lemma_of, names_of_type, singulars
 from lmms_egoplan.paths import module_yaml
 
 _DATA: dict[str, Any] = module_yaml(__file__)
@@ -95,7 +95,7 @@ def unnamed(problem: Problem, text: str) -> Unnamed:
     """Find the objects and goal conditions that a text does not name.
 
     A type is named if the text contains all its words, its last word, or a synonym from
-    ``description.yaml``, in singular or plural. Examples for ``electric_refrigerator.n.01``:
+    `names_of_type`, in singular or plural. Examples for ``electric_refrigerator.n.01``:
     "electric refrigerator", "refrigerators". A condition is named if one sentence contains its
     types, the numbers of their objects, and a word for its predicate. If the text contains a list
     of words instead of a sentence, no condition is named. The check cannot detect that a sentence
@@ -106,7 +106,7 @@ def unnamed(problem: Problem, text: str) -> Unnamed:
         text: The text without the instruction, whose words might name a type or a predicate by
             chance.
 
-    >>> from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
+    >>> from lmms_egoplan.construction.actplan.bddl import parse_problem
     >>> problem = parse_problem(
     ...     "(define (problem tea_0) (:domain igibson)"
     ...     "(:objects cup.n.01_1 - cup.n.01 table.n.02_1 - table.n.02)"

@@ -5,7 +5,7 @@ The paper prints no prompt as text, so the wording is the project's.
 
 from typing import Any
 
-from lmms_egoplan.benchmarks.actplan.bddl import Problem, predicates_text
+from lmms_egoplan.construction.actplan.bddl import Problem, predicates_text
 from lmms_egoplan.paths import module_yaml
 
 _PROMPTS: dict[str, Any] = module_yaml(__file__)

@@ -2,21 +2,28 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import combinations
 
-from lmms_egoplan.benchmarks.actplan.bddl import (
+from lmms_egoplan.construction.actplan.bddl import (
     PREDICATES,
     Formula,
     Problem,
     grounded,
     holds,
+    is_known,
     literals_of,
 )
-from lmms_egoplan.benchmarks.actplan.goal_check import SUPPORTS, Fact, World
+
+Fact = tuple[str, ...]
+"""A predicate, followed by its objects."""
 
 # States in the release's domain_igibson.bddl that the simulator does not have (appendix A: "The
 # simulator can not model states of cookie as 'going bad' but state of 'burnt'").
 _WITHOUT_STATE = ("broken", "perished", "screwed", "timeset")
+# Predicates whose second object carries the first.
+_SUPPORTS = frozenset({"inside", "ontop", "onfloor"})
+_SYMMETRIC = ("nextto", "touching")
 
 
 def problems_in(problem: Problem) -> list[str]:
@@ -30,7 +37,7 @@ def problems_in(problem: Problem) -> list[str]:
       or bound variables, or rooms where the predicate requires a room.
     - The initial facts negate no place. The goal is one condition.
 
-    >>> from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
+    >>> from lmms_egoplan.construction.actplan.bddl import parse_problem
     >>> problem = parse_problem(
     ...     "(define (problem tea_0) (:domain igibson)"
     ...     "(:objects cup.n.01_1 - cup.n.01 agent.n.01_1 - agent.n.01)"
@@ -76,7 +83,7 @@ def flaws_in(problem: Problem) -> list[str]:
     Contradictions are sought among the initial facts, and among goal conditions that are facts or
     negated facts.
 
-    >>> from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
+    >>> from lmms_egoplan.construction.actplan.bddl import parse_problem
     >>> problem = parse_problem(
     ...     "(define (problem tea_0) (:domain igibson)"
     ...     "(:objects jar.n.01_1 - jar.n.01 agent.n.01_1 - agent.n.01)"
@@ -92,9 +99,51 @@ def flaws_in(problem: Problem) -> list[str]:
     goal = grounded(problem)
     flaws = [f"initial facts: {clash}" for clash in _clashes(problem.init)]
     flaws += [f"goal: {clash}" for clash in _clashes(goal)]
-    if all(holds(problem, condition, World.initial(problem).holds) for condition in goal):
+    if all(holds(problem, condition, _World.initial(problem).holds) for condition in goal):
         flaws.append("goal: already holds at the start")
     return flaws
+
+
+@dataclass(frozen=True)
+class _World:
+    """The facts that hold; every other fact is false."""
+
+    facts: frozenset[Fact]
+
+    @classmethod
+    def initial(cls, problem: Problem) -> "_World":
+        """Create the world of a problem's initial facts."""
+        return cls(frozenset((fact.op, *fact.arguments) for fact in problem.init if is_known(fact)))
+
+    def holds(self, predicate: str, arguments: tuple[str, ...]) -> bool:
+        """Return True if a predicate holds.
+
+        ``nextto`` and ``touching`` are symmetric. An object on top of another touches it.
+        ``inside`` is transitive.
+        """
+        if (predicate, *arguments) in self.facts:
+            return True
+        if predicate in _SYMMETRIC and (predicate, *arguments[::-1]) in self.facts:
+            return True
+        if predicate == "touching":
+            return any(("ontop", *pair) in self.facts for pair in (arguments, arguments[::-1]))
+        if predicate == "inside":
+            return arguments[1] in self._outer(arguments[0], frozenset({"inside"}))
+        return False
+
+    def carriers(self, thing: str) -> set[str]:
+        """Return everything that an object is in or on, directly or indirectly."""
+        return self._outer(thing, _SUPPORTS)
+
+    def _outer(self, thing: str, predicates: frozenset[str]) -> set[str]:
+        """Return what an object reaches through predicates, directly or indirectly."""
+        facts = [fact for fact in self.facts if fact[0] in predicates]
+        outer: set[str] = set()
+        inner = {thing}
+        while inner:
+            inner = {fact[2] for fact in facts if fact[1] in inner} - outer
+            outer |= inner
+        return outer
 
 
 def _clashes(conditions: Iterable[Formula]) -> Iterator[str]:
@@ -106,12 +155,12 @@ def _clashes(conditions: Iterable[Formula]) -> Iterator[str]:
         if atom.is_atom:
             literals[(atom.op, *atom.arguments), asked] = str(atom)
     facts = {fact: text for (fact, asked), text in literals.items() if asked}
-    world = World(facts)
+    world = _World(frozenset(facts))
     for (fact, asked), text in literals.items():
         if not asked and world.holds(fact[0], fact[1:]):
             yield f"{text} and (not {text})"
         if asked and (
-            fact[1] in fact[2:] or (fact[0] in SUPPORTS and fact[1] in world.carriers(fact[2]))
+            fact[1] in fact[2:] or (fact[0] in _SUPPORTS and fact[1] in world.carriers(fact[2]))
         ):
             yield f"{text}: {fact[1]} would be in, on, under or next to itself"
     for first, second in combinations((fact for fact in facts if len(fact) == 3), 2):
@@ -119,16 +168,16 @@ def _clashes(conditions: Iterable[Formula]) -> Iterator[str]:
             yield f"{facts[first]} and {facts[second]}: {first[1]} cannot be in both places"
 
 
-def _exclude_each_other(world: World, first: Fact, second: Fact) -> bool:
+def _exclude_each_other(world: _World, first: Fact, second: Fact) -> bool:
     """Return True if an object cannot be in both places.
 
     This is so if neither place is in or on the other.
     """
     predicates = {first[0], second[0]}
     if first[2] == second[2]:
-        return "under" in predicates and not predicates.isdisjoint(SUPPORTS)
+        return "under" in predicates and not predicates.isdisjoint(_SUPPORTS)
     is_nested = first[2] in world.carriers(second[2]) or second[2] in world.carriers(first[2])
-    return predicates == {"inroom"} or (predicates <= SUPPORTS and not is_nested)
+    return predicates == {"inroom"} or (predicates <= _SUPPORTS and not is_nested)
 
 
 def _check(formula: Formula, names: set[str], types: set[str]) -> list[str]:

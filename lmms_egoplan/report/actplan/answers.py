@@ -31,10 +31,6 @@ MEASURES = {
     "lcs_parsed": "LCS, parsed, steps",
     "form_validity": "Form validity",
     "plan_length": "Plan length, steps",
-    "goal_conditions": "Goal conditions reached (diagnostic)",
-    "goal_conditions_coverage": "Goal conditions checked (diagnostic)",
-    "goal_steps_understood": "Steps understood by the goal check",
-    "goal_names_understood": "Names understood by the goal check",
     "bleurt_correct": "Correct by classifier",
     "empty": "Empty",
     "unparsed": "Without a step",
@@ -134,11 +130,7 @@ class Planned(ScoredTask):
         if self.answers is None:
             return {name: self.logged_mean(name) for name in MEASURES}
         answers = list(self.answers.values())
-        means = {measure: _mean(answers, measure) for measure in MEASURES}
-        if all(answer.record.score.goal is None for answer in answers):
-            # Runs of task versions before 1.2 have no goal check.
-            means["goal_conditions_coverage"] = Mean()
-        return means
+        return {measure: _mean(answers, measure) for measure in MEASURES}
 
     def logged_mean(self, measure: str) -> Mean:
         """Return the harness's mean, and the number of its plans if the harness reports it."""
@@ -247,7 +239,6 @@ def answer_of(sample: Mapping[str, Any]) -> Answer:
         "empty": not score.official,
         "unparsed": not score.parsed,
         "truncated": score.truncated,
-        **score.diagnostics(),
     }
     return Answer(
         key=key_of(score.id, gold_1, gold_2),

@@ -9,6 +9,7 @@ from typing import Any
 from lmms_egoplan.benchmarks.actplan.instances import ACTIVITY_TYPES, activity_type, parse_id
 from lmms_egoplan.benchmarks.actplan.prepare import SPLIT
 from lmms_egoplan.benchmarks.splits import ACTPLAN
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.report.charts import draw_bars, spoken
 from lmms_egoplan.report.document import Figure, write_figure
@@ -17,31 +18,44 @@ from lmms_egoplan.storage import split_dir
 from lmms_egoplan.text import csv_text
 
 
-def write_prepared_figure_4(bddl: Path | None) -> None:
-    """Write Fig. 4 of the prepared data next to them, and of the problems in `bddl`."""
-    write_figure_4(split_dir("actplan", SPLIT), _counterfactual_activities(bddl))
+def write_prepared_figure_4(described: Collection[str] | None) -> None:
+    """Write Fig. 4 of the prepared data next to them.
 
-
-def _counterfactual_activities(bddl: Path | None) -> dict[str, set[str]]:
-    """Return the counterfactual activities of Fig. 4: the prepared ones, and those in `bddl`."""
+    Args:
+        described: Activities of `described_activities`, which get a row of their own.
+    """
     prepared: set[str] = set()
     for text in ACTPLAN.load(SPLIT)["id"]:
         instance = parse_id(text)
         if instance is not None and instance.setting == "counterfactual":
             prepared.add(instance.activity)
-    activities = {"prepared, category not published": prepared}
+    activities: dict[str, Collection[str]] = {"prepared, category not published": prepared}
+    if described is not None:
+        activities["in --bddl, category not published"] = described
+    write_figure_4(split_dir("actplan", SPLIT), activities)
+
+
+def described_activities(folder: Path) -> set[str]:
+    """Return the counterfactual activities that a folder describes.
+
+    Raises:
+        LmmsEgoplanError: The folder describes none.
+    """
     described: set[str] = set()
-    descriptions = bddl.resolve().rglob("task_description_1.txt") if bddl else ()
-    for path in descriptions:
+    for path in folder.resolve().rglob("task_description_1.txt"):
         # In the authors' repository, descriptions are next to the problems; in the full release,
         # in a folder "1".
-        folder = path.parent
-        if folder.name == "1":
-            folder = folder.parent
-        described.add(folder.name)
-    if described:
-        activities["in --bddl, category not published"] = described
-    return activities
+        activity = path.parent
+        if activity.name == "1":
+            activity = activity.parent
+        described.add(activity.name)
+    if not described:
+        raise LmmsEgoplanError(
+            f"{folder}: describes no counterfactual activity; expected "
+            "<activity>/task_description_1.txt, as in bddl/activity_definitions of ActPlan-1K's "
+            "repository"
+        )
+    return described
 
 
 def write_figure_4(folder: Path, activities: Mapping[str, Collection[str]]) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from lmms_egoplan.benchmarks.actplan.goal_check import GoalCheck
 from lmms_egoplan.benchmarks.actplan.instances import parse_id
 from lmms_egoplan.benchmarks.actplan.prepare import SPLIT
 from lmms_egoplan.benchmarks.splits import ACTPLAN
@@ -92,8 +91,6 @@ def _ratings(answer: Answer) -> Iterator[str]:
         yield f"parsed {scores['lcs_norm_parsed']:.3f}"
     if score.form_validity is not None:
         yield f"form validity {score.form_validity:.2f}"
-    if score.goal is not None and score.goal.share is not None:
-        yield _goal_text(score.goal)
     if score.bleurt is not None:
         text = f"{'correct' if score.bleurt else 'wrong'} by the classifier"
         if score.bleurt_probability is not None:
@@ -101,17 +98,6 @@ def _ratings(answer: Answer) -> Iterator[str]:
         yield text
     if score.truncated:
         yield "cut off"
-
-
-def _goal_text(goal: GoalCheck) -> str:
-    """Describe the goal check of a plan."""
-    checked = len(goal.reached + goal.missed)
-    text = f"{len(goal.reached)} of {checked} goal conditions"
-    if goal.unchecked:
-        text += f", {len(goal.unchecked)} not checkable"
-    if goal.names is not None:
-        text += f", {goal.named} of {goal.names} names understood"
-    return text
 
 
 def read_rows() -> dict[Key, tuple[str, Images]]:

@@ -61,15 +61,6 @@ def scores_table(planned: Sequence[Planned]) -> Table:
             "the answers; lower is better."
         ),
     ]
-    if any(run.means["goal_conditions"].value is not None for run in planned):
-        notes.append(
-            "Goal conditions: a diagnostic of this project. The steps are executed on the "
-            "activity's BDDL problem, as far as actions and names are understood. Reached: mean "
-            "share of the checkable conditions that hold at the end. Checked: their share of all "
-            "conditions; 0 for a plan without a problem, a checkable condition, an understood step "
-            "or a matching name. Do not rank models by either: on the release's test activities, "
-            "the check is right less often than calling every plan wrong."
-        )
     notes += [GOLD_NOTE, OWN_GOLD_NOTE, INTERVAL_NOTE, SHARES_NOTE]
     return table_of_runs("actplan_scores", "All scores with intervals", columns, rows, notes)
 

@@ -60,7 +60,7 @@ class Scored(RequestFilter):
         self._encoder, self._classifier = load_scorers(encoder, bleurt)
 
     def apply(self, resps: Sequence[Sequence[str]], docs: Dataset) -> list[str]:
-        rows = docs.select_columns(["id", "gold_plan_1", "gold_plan_2", "problem"])
+        rows = docs.select_columns(["id", "gold_plan_1", "gold_plan_2"])
         plans = [
             GeneratedPlan.of_reply(
                 rows[response.doc_id], response.text, truncated=response.truncated

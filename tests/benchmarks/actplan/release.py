@@ -28,19 +28,6 @@ ENDING = (
     "switch-on/off."
 )
 
-# A problem whose goals a `plan` can reach.
-PROBLEM = """(define (problem {}_0)
-    (:domain igibson)
-    (:objects cup.n.01_1 - cup.n.01 soap.n.01_1 - soap.n.01 sink.n.01_1 - sink.n.01 \
-cabinet.n.01_1 - cabinet.n.01
-        table.n.02_1 - table.n.02)
-    (:init (ontop cup.n.01_1 table.n.02_1) (ontop soap.n.01_1 table.n.02_1) \
-(inroom sink.n.01_1 kitchen))
-    (:goal (and (inside ?cup.n.01_1 ?sink.n.01_1) (open ?cabinet.n.01_1) \
-(nextto ?soap.n.01_1 ?sink.n.01_1)))
-)
-"""
-
 _OBJECTS = (
     "cookie",
     "candle",
@@ -109,7 +96,7 @@ def write_instance(
         task_description(instance)
     )
     (instance_folder.parent / f"problem{instance.description}.bddl").write_text(
-        PROBLEM.format(instance.activity)
+        f"(define (problem {instance.activity}_{instance.description}))\n"
     )
     for position, image in enumerate(images):
         image.save(instance_folder / f"{14 + 41 * position:05}{suffix}")

@@ -4,15 +4,12 @@ import random
 from pathlib import Path
 
 from benchmarks.actplan.release import (
-    PROBLEM,
     instance_ids,
     plan,
     task_description,
     variant,
     write_release,
 )
-from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
-from lmms_egoplan.benchmarks.actplan.goal_check import check_goal
 from lmms_egoplan.benchmarks.actplan.instances import activity_type
 from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
 from lmms_egoplan.benchmarks.actplan.reply.calls import form_validity
@@ -47,14 +44,12 @@ def actplan_docs(count):
     ]
 
 
-def actplan_answers(count, skill, seed=0, bleurt=None, truncated=0.1, goal=False):
+def actplan_answers(count, skill, seed=0, bleurt=None, truncated=0.1):
     """Return gold plans 1 in which each step is kept with probability `skill`, and else omitted or
     put into words.
 
     bleurt: Probability that the classifier calls a plan correct; None without one.
-    goal: True for plans with a goal check, as in data with problems.
     """
-    problem = parse_problem(PROBLEM.format("made"), "problem")
     chance, docs, responses = random.Random(seed), actplan_docs(count), []
     for doc in docs:
         draws = (
@@ -79,7 +74,6 @@ def actplan_answers(count, skill, seed=0, bleurt=None, truncated=0.1, goal=False
             bleurt_truncated=None if bleurt is None else False,
             encoder="all-MiniLM-L6-v2",
             classifier=None if bleurt is None else "classifier",
-            goal=check_goal(problem, steps) if goal else None,
             classifier_name=None if bleurt is None else "all-MiniLM-L6-v2 (6 layers of 384)",
         )
         responses.append([score.to_text()])

@@ -12,7 +12,6 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks.actplan.release import (
-    PROBLEM,
     SCENES,
     instance_ids,
     task_description,
@@ -29,7 +28,7 @@ from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
 from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.report.actplan.figure_4 import write_prepared_figure_4
+from lmms_egoplan.report.actplan.figure_4 import described_activities, write_prepared_figure_4
 from lmms_egoplan.storage import load_summary, prepared_splits, split_dir
 from media.files import number_image, read_numbers
 from shared_data import DATA
@@ -39,7 +38,7 @@ pytestmark = pytest.mark.usefixtures("data")
 PUBLISHED = DATA / "actplan" / "annotation"
 COLUMNS = [
     "id", "scene", "activity", "setting", "activity_type", "task_description", "images",
-    "gold_plan_1", "gold_plan_2", "problem", "split_size", "setting_size", "question_set",
+    "gold_plan_1", "gold_plan_2", "split_size", "setting_size", "question_set",
 ]  # fmt: skip
 
 
@@ -95,7 +94,6 @@ def test_every_instance_is_written(prepared, monkeypatch):
             "task_description": task_description(instance),
             "gold_plan_1": lines(folder / "plan_gold_1.txt"),
             "gold_plan_2": lines(folder / "plan_gold_2.txt"),
-            "problem": PROBLEM.format(instance.activity),
             "split_size": 60,
             "setting_size": (38, 22)[instance.description],
             "question_set": "own",
@@ -123,7 +121,7 @@ def test_the_summary_compares_with_table_2(prepared):
     counts = summary.pop("counts")
     assert summary == {
         "benchmark": "actplan",
-        "format": 3,
+        "format": 4,
         "split": "test",
         "source": str(source.resolve()),
         "split_size": 60,
@@ -131,8 +129,6 @@ def test_the_summary_compares_with_table_2(prepared):
         "questions": 60,
         "without_gold_plan_1": 0,
         "without_gold_plan_2": 6,
-        "without_bddl": 0,
-        "bddl_missing": [],
         "missing": [],
         "images_outside": [],
     }
@@ -481,10 +477,10 @@ def test_published_instances():
     if not PUBLISHED.exists():
         pytest.skip(f"{PUBLISHED} is absent")
     bddl = DATA / "actplan" / "bddl" / "activity_definitions"
-    summary = prepare_actplan(PUBLISHED, bddl=bddl if bddl.exists() else None)
+    summary = prepare_actplan(PUBLISHED)
     if bddl.exists():
         # Fig. 4: the 53 counterfactual activities of Table 2.
-        write_prepared_figure_4(bddl)
+        write_prepared_figure_4(described_activities(bddl))
         _, prepared, published = lines(split_dir("actplan", "test") / "figure_4.csv")
         assert prepared.endswith('",0,0,0,0,0,1')
         assert published.endswith('",16,2,5,3,1,26')
@@ -508,32 +504,17 @@ def test_published_instances():
         assert [image.size for image in row["images"]] == [(512, 640)] * 3
 
 
-def test_problems_come_from_the_release_or_from_a_folder(tmp_path):
-    source, bddl = tmp_path / "source", tmp_path / "bddl"
-    for activity in ("making_tea", "sorting_mail", "storing_food"):
-        write_instance(
-            source, InstanceId("Rs_int", activity, 0, 0), [number_image(1)], ["wait()"], None
-        )
-    paths = {path.parents[1].name: path for path in source.glob("**/problem0.bddl")}
-    paths["making_tea"].unlink()
-    paths["sorting_mail"].write_text("(define (problem\n")
-    result = CliRunner().invoke(app, ["data", "prepare", "actplan", str(source)])
-    facts = ("2 of 3 instances", "making_tea: no problem0.bddl", "2 reasons")
-    assert all(fact in " ".join(result.output.split()) for fact in facts)
-    summary = load_summary("actplan", "test")
-    assert summary["without_bddl"] == 2
-    missing, damaged = summary["bddl_missing"]
-    assert missing == "making_tea: no problem0.bddl"
-    assert damaged.startswith(f"{paths['sorting_mail']}:1: ")
-    assert [bool(problem) for problem in ACTPLAN.load("test")["problem"]] == [False, False, True]
-    (bddl / "making_tea").mkdir(parents=True)
-    (bddl / "making_tea" / "problem0.bddl").write_text(PROBLEM.format("from_folder"))
-    assert prepare_actplan(source, bddl=bddl)["without_bddl"] == 1
-    assert "from_folder" in ACTPLAN.load("test")["problem"][0]
-
-
-def test_a_folder_without_problems_raises_an_error(source, tmp_path, data):
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(LmmsEgoplanError, match=r"empty: .*<activity>/problem<n>\.bddl"):
-        prepare_actplan(source, bddl=tmp_path / "empty")
+def test_figure_4_shows_the_activities_of_a_folder(source, tmp_path, data):
+    folder = tmp_path / "bddl"
+    for activity in ("making_tea", "cleaning_shoes"):
+        (folder / activity).mkdir(parents=True)
+    (folder / "making_tea/task_description_0.txt").write_text("normal")
+    command = ["data", "prepare", "actplan", str(source), "--bddl", str(folder)]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 1
+    assert "describes no counterfactual activity" in " ".join(result.output.split())
     assert not data.exists()
+    (folder / "cleaning_shoes/task_description_1.txt").write_text("counterfactual")
+    assert CliRunner().invoke(app, command).exit_code == 0
+    last = lines(split_dir("actplan", "test") / "figure_4.csv")[-1]
+    assert last == '"in --bddl, category not published",1,0,0,0,0,0'

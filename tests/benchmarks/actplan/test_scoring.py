@@ -154,7 +154,6 @@ DOC = {
     "question_set": "official",
     "gold_plan_1": GOLD,
     "gold_plan_2": [],
-    "problem": "",
 }
 
 
@@ -188,49 +187,6 @@ def test_values_of_a_plan():
     assert aggregated["breakdown"]["setting"]["normal"]["bleurt_correct"] == 1.0
     assert aggregated["bleurt_model"] == "/models/bleurt"
     assert classifier_names([None]) == "none: LMMS_EGOPLAN_BLEURT is not set"
-
-
-PROBLEM = """(define (problem b_0) (:domain igibson)
-    (:objects cup.n.01_1 - cup.n.01 sink.n.01_1 - sink.n.01 table.n.02_1 - table.n.02)
-    (:init (ontop cup.n.01_1 table.n.02_1))
-    (:goal (and (inside ?cup.n.01_1 ?sink.n.01_1) (soaked ?cup.n.01_1) \
-(nextto ?cup.n.01_1 ?sink.n.01_1))))"""
-
-
-def test_the_goal_check_of_a_plan():
-    plan = GeneratedPlan.of_reply(DOC | {"problem": PROBLEM}, "Here:\n" + "\n".join(GOLD))
-    (scored,) = score_plans([plan])
-    assert scored.goal.reached == ("(inside ?cup.n.01_1 ?sink.n.01_1)",)
-    assert PlanScore.from_text(scored.to_text()) == scored
-    values = score_plan(DOC, [scored.to_text()])
-    assert scored.diagnostics() == {
-        "goal_conditions": 0.5,
-        "goal_conditions_coverage": pytest.approx(2 / 3),
-        "goal_steps_understood": 1,
-        "goal_names_understood": 1,
-    }
-    # The values are in the logged samples, but not in the metrics of a run.
-    assert scored.diagnostics().items() <= values["details"]["plan"].items()
-    assert values["details"]["plan"]["goal"]["names"] > 0
-    assert not [name for name in {**values, **details([values["details"]])} if "goal" in name]
-
-
-@pytest.mark.parametrize(
-    ("problem", "text"),
-    [
-        ("", GOLD[0]),
-        ("(define", GOLD[0]),
-        (PROBLEM, ""),
-        (PROBLEM, "sing(song)"),
-        (PROBLEM, "grab(mug)"),
-    ],
-)
-def test_without_a_goal_check_there_is_no_value(problem, text):
-    """Covers plans without a problem, without a step, or without an understood step."""
-    doc = DOC | {"problem": problem}
-    (scored,) = score_plans([GeneratedPlan.of_reply(doc, text)])
-    values = score_plan(doc, [scored.to_text()])["details"]["plan"]
-    assert (values["goal_conditions"], values["goal_conditions_coverage"]) == (None, 0)
 
 
 def test_bins_of_lengths():

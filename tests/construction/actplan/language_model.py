@@ -8,7 +8,7 @@ import re
 from construction.actplan.rooms import things_of
 from construction.language_model import spoiled
 from judge_server import JudgeServer, images_in
-from lmms_egoplan.benchmarks.actplan.bddl import literals_of, parse_problem
+from lmms_egoplan.construction.actplan.bddl import literals_of, parse_problem
 
 # Words for a predicate in a text.
 _WORDS = {

@@ -9,7 +9,6 @@ from construction.actplan.language_model import LanguageModel, activity_of, kind
 from construction.actplan.rooms import ACTIVITIES, write_activities
 from judge_server import Reply
 from judging.asked import KEY
-from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
 from lmms_egoplan.construction.actplan import circumstances
 from lmms_egoplan.construction.actplan.activities import (
     INCOMPLETE,
@@ -21,6 +20,7 @@ from lmms_egoplan.construction.actplan.activities import (
     read_activities,
     read_examples,
 )
+from lmms_egoplan.construction.actplan.bddl import parse_problem
 from lmms_egoplan.construction.actplan.circumstances import change, propose, read_verdicts
 from lmms_egoplan.construction.actplan.description import unnamed
 from lmms_egoplan.errors import LmmsEgoplanError

@@ -2,8 +2,8 @@ import random
 
 import pytest
 
-from benchmarks.actplan.problem_files import RELEASED, described
-from lmms_egoplan.benchmarks.actplan.bddl import parse_problem, read_problem
+from construction.actplan.problem_files import RELEASED, described
+from lmms_egoplan.construction.actplan.bddl import parse_problem, read_problem
 from lmms_egoplan.construction.actplan.description import unnamed
 
 PROBLEM = parse_problem(

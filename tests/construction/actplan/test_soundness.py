@@ -1,9 +1,8 @@
 import pytest
 
-from benchmarks.actplan.problem_files import RELEASED, described
-from lmms_egoplan.benchmarks.actplan.bddl import parse_problem, read_problem
+from construction.actplan.problem_files import RELEASED, described
+from lmms_egoplan.construction.actplan.bddl import parse_problem, read_problem
 from lmms_egoplan.construction.actplan.soundness import flaws_in, problems_in
-from lmms_egoplan.demo import DATA
 
 KITCHEN = """(define (problem kitchen_0) (:domain igibson)
     (:objects jar.n.01_1 jar.n.01_2 - jar.n.01 cherry.n.01_1 cherry.n.01_2 - cherry.n.01 \
@@ -68,13 +67,6 @@ def test_flaws_of_a_problem_are_named(old, new, facts):
 
 def test_burnt_is_a_valid_predicate():
     assert problems_in(kitchen("(burnt jar.n.01_1)")) == []
-
-
-def test_the_demos_problems_are_sound():
-    problems = [*(DATA / "actplan-annotation").rglob("*.bddl")]
-    assert len(problems) == 14
-    for path in problems:
-        assert flaws_in(parse_problem(path.read_text(), path.name)) == []
 
 
 @pytest.mark.parametrize(

@@ -90,25 +90,6 @@ def _normal(answers):
     return Answers(docs, [answers.responses[index] for index in indices])
 
 
-def _goal(check):
-    """Return the values of a goal check; empty for runs without problems."""
-    reached, missed, unchecked = (
-        (len(check[key]) for key in ("reached", "missed", "unchecked")) if check else (0, 0, 1)
-    )
-    has_value = check is not None and check["named"] > 0 and reached + missed > 0
-    return {
-        "Goal conditions reached (diagnostic)": reached / (reached + missed) if has_value else None,
-        "Goal conditions checked (diagnostic)": check
-        and ((reached + missed) / (reached + missed + unchecked) if has_value else 0),
-        "Steps understood by the goal check": check["understood"] / check["steps"]
-        if check and check["steps"]
-        else None,
-        "Names understood by the goal check": check["named"] / check["names"]
-        if check and check["names"]
-        else None,
-    }
-
-
 def _measured(folder, pattern):
     (path,) = (folder / "runs").glob(pattern)
     plans = []
@@ -137,7 +118,6 @@ def _measured(folder, pattern):
                 "LCS, parsed, steps": parsed,
                 "Form validity": plan["form_validity"],
                 "Plan length, steps": len(plan["parsed"]),
-                **_goal(plan["goal"]),
                 "Correct by classifier": plan["bleurt"],
                 "Empty": len(plan["official"]) == 0,
                 "Without a step": len(plan["parsed"]) == 0,
@@ -172,7 +152,7 @@ class ActPlanCounting(Counting):
     def runs(self):
         """Write runs over prepared data that contain all but one of their instances."""
         good = {
-            "actplan": answered(0.9, 1, bleurt=0.6, goal=True),
+            "actplan": answered(0.9, 1, bleurt=0.6),
             "actplan_text_only": answered(0.5, 2, bleurt=0.2),
         }
         yield "runs", "lmms-eval", f"org/{GOOD}", good, {}

@@ -316,27 +316,6 @@ def grounded(problem: Problem) -> list[Formula]:
     return [_substitute(formula, dict(bound)) for formula, bound in dict.fromkeys(conditions)]
 
 
-def is_checkable(problem: Problem, condition: Formula, reachable: frozenset[str]) -> bool:
-    """Return True if a condition can be checked.
-
-    Its predicates must be valid and reachable, its names declared, and the types of its variables
-    must have objects.
-
-    Args:
-        reachable: Predicates that are decided by understood actions or by the problem's initial
-            facts.
-    """
-    types = problem.types
-    for atom, _, bound in literals_of(condition):
-        if atom.op not in reachable or not is_known(atom):
-            return False
-        if not {*types.values()}.issuperset(bound.values()):
-            return False
-        if not {*types, *bound}.issuperset(atom.arguments):
-            return False
-    return True
-
-
 def holds(problem: Problem, formula: Formula, facts: Facts, bound: Bound = _NONE) -> bool:
     """Return True if a condition holds, as in BDDL's implementation.
 
@@ -359,30 +338,6 @@ def holds(problem: Problem, formula: Formula, facts: Facts, bound: Bound = _NONE
     if formula.op == "forn":
         return sum(results) == formula.number
     return all(results) if formula.op in _OF_ALL else any(results)
-
-
-def degree(problem: Problem, formula: Formula, facts: Facts, bound: Bound = _NONE) -> float:
-    """Return how far a condition is reached, in [0, 1]; 1 if it holds.
-
-    Used to rank worlds in which it does not hold.
-
-    ``and`` and ``forall`` have the mean over their parts, ``or`` and ``exists`` the maximum.
-    """
-    if formula.is_atom or formula.op in ("not", "imply"):
-        return float(holds(problem, formula, facts, bound))
-    if formula.op in _PAIRED:
-        with_partner, required = _pairs(problem, formula, facts, bound)
-        if not required:
-            return 1.0
-        return min(1.0, sum(min(count, required) for count in with_partner) / (2 * required))
-    degrees = [
-        degree(problem, part, facts, inner) for part, inner in _parts(problem, formula, bound)
-    ]
-    if formula.op == "forn":
-        return max(0.0, 1 - abs(degrees.count(1.0) - formula.number) / max(formula.number, 1))
-    if formula.op in _OF_ALL:
-        return sum(degrees) / len(degrees) if degrees else 1.0
-    return max(degrees, default=0.0)
 
 
 def _ground(

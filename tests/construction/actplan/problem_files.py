@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from lmms_egoplan.benchmarks.actplan.bddl import PREDICATES, Formula, Object, Problem, Variable
+from lmms_egoplan.construction.actplan.bddl import PREDICATES, Formula, Object, Problem, Variable
 from shared_data import DATA
 
 RELEASED = DATA / "actplan" / "bddl" / "activity_definitions"
