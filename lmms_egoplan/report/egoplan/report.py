@@ -11,7 +11,6 @@ from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.report.document import Figure
 from lmms_egoplan.report.egoplan.answers import EGOPLAN, Groups, Series, grouped
 from lmms_egoplan.report.egoplan.choice_report import MAIN_CONDITIONS, ChoiceReport
-from lmms_egoplan.report.egoplan.closeness import closeness_table
 from lmms_egoplan.report.egoplan.docs import BINS_OF_PAST_ACTIONS, bin_of_past_actions
 from lmms_egoplan.report.egoplan.figures import (
     SIMILARITY,
@@ -103,7 +102,6 @@ class EgoPlanReport(ChoiceReport):
         yield scores_table(tasks, self.QUESTIONS.part_metrics.values(), chance)
         yield past_actions_table(self._by_past_actions, chance)
         yield similarity_table(self._by_similarity, self._similarities.measure, chance)
-        yield closeness_table(self.tasks, self.docs[0], self._similarities)
         yield from self.meaning_tables()
         yield from self.failure_tables()
         yield from self.pairs_of_runs()

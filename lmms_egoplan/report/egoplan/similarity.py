@@ -9,7 +9,6 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from statistics import fmean
 from typing import Any, TypeVar
 
 import numpy as np
@@ -97,23 +96,6 @@ def levels(values: Mapping[Question, float]) -> dict[Question, int]:
     return {
         question: position * len(LEVELS) // len(order) for position, question in enumerate(order)
     }
-
-
-def preference(values: Sequence[float], chosen: int, gold: int) -> float:
-    """Return how much closer to the goal a wrong choice is than the mean of the other wrong ones.
-
-    The measure is this project's. It is 0 on average for a model that picks wrong choices
-    regardless of the goal.
-
-    Args:
-        values: Similarity of goal and choice, for each choice; at least three.
-        chosen, gold: Indices of the choice and of the right one, which differ.
-
-    >>> preference([0.5, 0.25, 0.125, 0.375], chosen=0, gold=1)
-    0.25
-    """
-    other_wrong = [value for index, value in enumerate(values) if index not in (chosen, gold)]
-    return values[chosen] - fmean(other_wrong)
 
 
 def _version(name: str) -> str:
@@ -293,10 +275,10 @@ def _f1(first: Tokens, second: Tokens) -> float:
 
 @dataclass(frozen=True)
 class GoalSimilarities:
-    """The similarity of goals and choices.
+    """The similarity of goals and right answers.
 
     Attributes:
-        values: The similarity by goal and choice; empty if there is none.
+        values: The similarity by goal and answer; empty if there is none.
         measure: Its name; "" if there is none.
         problem: The reason why there is none; None if there is no problem.
     """
@@ -307,7 +289,7 @@ class GoalSimilarities:
 
 
 def goal_similarities(docs: Iterable[Doc], model: str | None) -> GoalSimilarities:
-    """Compute the similarity of each question's goal and choices.
+    """Compute the similarity of each question's goal and right answer.
 
     Args:
         docs: The questions.
@@ -317,9 +299,7 @@ def goal_similarities(docs: Iterable[Doc], model: str | None) -> GoalSimilaritie
         LmmsEgoplanError: A model for BERTScore was requested and cannot be loaded. A missing
             sentence encoder is no error.
     """
-    pairs: list[tuple[str, str]] = []
-    for doc in docs:
-        pairs += ((doc["task_goal"], choice) for choice in doc["choices"])
+    pairs = [(doc["task_goal"], doc["answer"]) for doc in docs]
     if not pairs:
         return GoalSimilarities({})
     try:

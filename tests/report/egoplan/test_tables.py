@@ -3,7 +3,6 @@ answers.
 """
 
 import json
-import random
 from dataclasses import replace
 from statistics import mean
 
@@ -19,7 +18,7 @@ from lmms_egoplan.report.gallery_items import gallery_items
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.sections import build_section, remarks_of
 from lmms_egoplan.report.spec import Inputs
-from lmms_egoplan.stats.intervals import bootstrap_interval, holm
+from lmms_egoplan.stats.intervals import holm
 from report.answers import Answers
 from report.egoplan.synthetic_runs import (
     ANSWERS,
@@ -319,93 +318,12 @@ def test_accuracy_by_goal_answer_similarity_in_three_equal_levels(section, bert)
     assert "layer 2 of 2" in figure(section, "egoplan_similarity").caption
 
 
-def in_common(doc, choice):
-    return len({*doc["task_goal"].split()} & {*choice.split()} - {"down"})
-
-
-def planted(prefer, seed):
-    """Answer a third of the questions correctly, and the others with a preferred wrong choice."""
-    chance, responses = random.Random(seed), []
-    for doc in DOCS:
-        gold = LETTERS.index(doc["golden_choice_idx"])
-        wrong = [number for number in range(4) if number != gold]
-        chance.shuffle(wrong)
-        best = (
-            gold
-            if chance.random() < 1 / 3
-            else prefer(wrong, lambda n, doc=doc: in_common(doc, doc["choices"][n]))
-        )
-        losses = [0.5 if number == best else chance.uniform(1, 2) for number in range(4)]
-        responses.append(
-            [json.dumps({"loss": loss, "num_tokens": 3, "is_greedy": False}) for loss in losses]
-        )
-    return Answers(DOCS, responses)
-
-
-def test_runs_that_prefer_choices_close_to_the_goal_are_told_apart(tmp_path, bert):
-    preferences = {
-        "Close": lambda wrong, near: max(wrong, key=near),
-        "Far": lambda wrong, near: min(wrong, key=near),
-    }
-    preferences["Random"] = lambda wrong, _: wrong[0]
-    for name, prefer in preferences.items():
-        write_run(tmp_path, "lmms-eval", f"org/{name}", {"egoplan_val": planted(prefer, 5)})
-    read = read_runs([tmp_path]).runs
-    table_rows = rows(build_section(EgoPlanReport(read, Inputs(bert))), "egoplan_closeness")
-    by_stems = {row["run"]: row for row in table_rows if row["measure"] == "word stems in common"}
-    assert {run: row["prefers"] for run, row in by_stems.items()} == {
-        "Close": "close choices",
-        "Far": "far choices",
-        "Random": "not shown",
-    }
-    values = similarities(
-        [(doc["task_goal"], choice) for doc in DOCS for choice in doc["choices"]], bert
-    )[0]
-    for row in table_rows:
-        differences, videos = [], []
-        for doc, losses in zip(DOCS, planted(preferences[row["run"]], 5).responses, strict=True):
-            chosen = min(range(4), key=lambda number: json.loads(losses[number])["loss"])
-            if doc["choices"][chosen] != doc["answer"]:
-                closeness = {
-                    text: in_common(doc, text)
-                    if "stems" in row["measure"]
-                    else values[doc["task_goal"], text]
-                    for text in doc["choices"]
-                    if text != doc["answer"]
-                }
-                picked = closeness.pop(doc["choices"][chosen])
-                differences.append(picked - mean(closeness.values()))
-                videos.append(doc["video_id"])
-        assert row["closer"] == near(mean(differences))
-        assert (row["low"], row["high"]) == near(bootstrap_interval(differences, videos))
-        assert row["questions"] == row["wrong"] == len(differences)
-    assert len(table_rows) == 6
-
-
-def test_replies_without_a_letter_and_unknown_scores_are_not_measured(section):
-    table_rows = [
-        row
-        for row in rows(section, "egoplan_closeness")
-        if row["measure"] == "word stems in common"
-    ]
-    assert len(table_rows) == len(ANSWERS)
-    for row in table_rows:
-        (name,) = (
-            key for key in ANSWERS if (run_of(key), task_of(key)) == (row["run"], row["task"])
-        )
-        unparsed = sum(reply == ["I do not know."] for reply in ANSWERS[name].responses)
-        assert row["wrong"] == scores(name).count(0)
-        assert row["questions"] == row["wrong"] - unparsed
-
-
 def test_without_an_encoder_only_the_levels_are_missing(runs, monkeypatch):
     monkeypatch.setenv(ENCODER_VARIABLE, "/no/such/folder")
     report_section = build_section(EgoPlanReport(runs))
     keys = [table.key for table in report_section.tables]
     assert "egoplan_past_actions" in keys
     assert "egoplan_similarity" not in keys
-    measures = {row["measure"] for row in rows(report_section, "egoplan_closeness")}
-    assert measures == {"word stems in common"}
     (remark,) = (
         remark
         for remark in report_section.remarks
