@@ -1,4 +1,4 @@
-"""Measure calibration of probabilities, risk by coverage, and conformal sets.
+"""Measure calibration of probabilities, and conformal sets.
 
 Probabilities come from ranked candidates of questions about videos.
 
@@ -166,30 +166,24 @@ def bins_of(confidence: Array) -> Array:
     return np.searchsorted(limits, confidence, side="right")
 
 
-def curves(confidence: Array, is_right: Array) -> list[dict[str, float]]:
-    """Return the points of the reliability diagram and the risk-coverage curve.
-
-    There is one per bin, most confident first.
+def reliability(confidence: Array, is_right: Array) -> list[dict[str, float]]:
+    """Return the points of the reliability diagram, one per bin, most confident first.
 
     ``confidence``, ``right``: mean confidence and share of right choices in the bin, %.
-    ``questions``: their number. ``answered``, ``risk``: coverage and share of errors over this bin
-    and all more confident ones, %.
+    ``questions``: their number.
 
-    >>> [point["risk"] for point in curves(np.array([0.9, 0.5]), np.array([True, False]))]
-    [0.0, 50.0]
+    >>> points = reliability(np.array([0.9, 0.5]), np.array([True, False]))
+    >>> [(point["confidence"], point["right"]) for point in points]
+    [(90.0, 100.0), (50.0, 0.0)]
     """
     points = []
     bins = bins_of(confidence)
     most_confident_first = np.unique(bins)[::-1]
     for number in most_confident_first:
         is_in_bin = bins == number
-        is_answered = bins >= number
-        is_wrong = ~is_right[is_answered]
         point = {
             "confidence": _per_cent(confidence[is_in_bin]),
             "right": _per_cent(is_right[is_in_bin]),
-            "answered": _per_cent(is_answered),
-            "risk": _per_cent(is_wrong),
             "questions": int(is_in_bin.sum()),
         }
         points.append(point)
@@ -273,22 +267,6 @@ def _bin_noise(sums: Array, differences: Array) -> Array:
     sizes = sums[:, BINS]
     num_equal = max(2, sizes.sum() ** 2 / (sizes**2).sum())
     return (drawn - differences) * stdtrit(num_equal - 1, 0.975) / stdtrit(np.inf, 0.975)
-
-
-def area_under_risk(confidence: Array, is_right: Array) -> float:
-    """Return the area under the risk-coverage curve (AURC; Geifman et al. 2019, arXiv 1805.08206).
-
-    It is the mean over the questions of the error rate among those that are at least as confident.
-
-    >>> area_under_risk(np.array([0.9, 0.5, 0.7]), np.array([True, False, False]))
-    0.38888888888888884
-    """
-    order = np.argsort(-confidence)
-    falling = -confidence[order]
-    errors = np.cumsum(~is_right[order])
-    last = np.searchsorted(falling, falling, side="right") - 1
-    risks = errors[last] / (last + 1)
-    return float(risks.mean())
 
 
 def gaps_of(scores: Array, gold: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Report the calibration of ranked choices, risk by coverage and conformal sets.
+"""Report the calibration of ranked choices, and conformal sets.
 
 Also compute a threshold for the planner from a run. A probability is the softmax of the four
 choices' mean log-probabilities per token. Shortcut tasks, presets, inexact runs and written letters
@@ -37,10 +37,6 @@ from lmms_egoplan.text import join_list
 
 LEVELS = (0.8, 0.9, 0.95)
 _EXCLUDED_NOTE = "Excluded: questions with a choice whose log-probability is unknown or not finite."
-# Description of the figures, for readers who cannot see them.
-_TABLE_WITH_POINTS = (
-    'The table "Right choices by confidence, and errors by coverage" has the points.'
-)
 Rows = list[dict[str, Any]]
 
 
@@ -125,7 +121,7 @@ def calibration_rows(tasks: Sequence[Series]) -> dict[str, Rows]:
 
 
 def _fits(ranked: Ranked) -> Iterator[tuple[dict[str, Any], Rows]]:
-    """Yield the cells and the curves of the probabilities, first as they are, then fitted.
+    """Yield the cells and the points of the probabilities, first as they are, then fitted.
 
     Each question's fitted temperature comes from the other videos.
     """
@@ -138,7 +134,7 @@ def _fits(ranked: Ranked) -> Iterator[tuple[dict[str, Any], Rows]]:
 def _fit_cells(
     ranked: Ranked, kind: str, temperature: float, temperatures: Any
 ) -> tuple[dict[str, Any], Rows]:
-    """Return the cells and the curves for one way to compute probabilities.
+    """Return the cells and the points for one way to compute probabilities.
 
     Args:
         kind: Its name in the tables.
@@ -151,15 +147,14 @@ def _fit_cells(
     cells = {
         "kind": kind,
         "temperature": temperature,
-        "aurc": 100 * measures.area_under_risk(confidence, is_right),
         **error.cells("ece", "ece_", 100),
         **brier.cells("brier", "brier_"),
     }
-    return cells, list(measures.curves(confidence, is_right))
+    return cells, list(measures.reliability(confidence, is_right))
 
 
-def calibration_figures(spec: Spec, rows: Rows) -> Iterator[Figure]:
-    """Yield the reliability diagram and the risk-coverage curve of the tasks with a video.
+def reliability_figure(spec: Spec, rows: Rows) -> Figure | None:
+    """Draw the reliability diagram of the tasks with a video; None without points.
 
     Args:
         spec: The benchmark's specification.
@@ -169,30 +164,33 @@ def calibration_figures(spec: Spec, rows: Rows) -> Iterator[Figure]:
     groups = groupby(rows_with_video, itemgetter("run", "task", "kind"))
     lines = [list(points) for _, points in groups]
     if not lines:
-        return
-    yield Figure(
+        return None
+    return Figure(
         f"{spec.name}_reliability",
         "Reliability of probabilities",
         "Ten points per line, each with equally many questions. Below the dotted line, the model "
         "is overconfident. Solid: the probabilities as they are. Dashed: with temperatures fitted "
         "to other videos.",
         partial(_draw_reliability, lines),
-        _TABLE_WITH_POINTS,
-    )
-    yield Figure(
-        f"{spec.name}_risk_coverage",
-        "Errors by coverage",
-        "The share of errors if only the most confident questions are answered. Solid: the "
-        "probabilities as they are. Dashed: with temperatures fitted to other videos.",
-        partial(_draw_risk_coverage, lines),
-        _TABLE_WITH_POINTS,
+        'The table "Right choices by confidence" has the points.',
     )
 
 
 def _draw_reliability(lines: Sequence[Rows]) -> Any:
     figure, axes = new_figure(5.4, 4.4)
     axes.plot([0, 100], [0, 100], color="0.15", linestyle=":", linewidth=1.2, label="calibrated")
-    _draw_lines(axes, lines, "confidence", "right")
+    for points in lines:
+        task = points[0]["series"]
+        kind = points[0]["kind"]
+        axes.plot(
+            [point["confidence"] for point in points],
+            [point["right"] for point in points],
+            label=f"{task.short_name}, {kind}",
+            markersize=5,
+            color=shade(task.look),
+            marker=marker(task.look),
+            linestyle="-" if kind == "as is" else "--",
+        )
     axes.set(
         xlim=(0, 100),
         ylim=(0, 100),
@@ -201,35 +199,6 @@ def _draw_reliability(lines: Sequence[Rows]) -> Any:
     )
     finish(axes)
     return figure
-
-
-def _draw_risk_coverage(lines: Sequence[Rows]) -> Any:
-    figure, axes = new_figure(5.4, 4.4)
-    _draw_lines(axes, lines, "answered", "risk")
-    axes.set(
-        xlim=(0, 100),
-        ylim=(0, 100),
-        xlabel="coverage (the most confident questions), %",
-        ylabel="errors among these, %",
-    )
-    finish(axes)
-    return figure
-
-
-def _draw_lines(axes: Any, lines: Sequence[Rows], x: str, y: str) -> None:
-    """Draw a line through the points of each task, whose coordinates are in columns `x` and `y`."""
-    for points in lines:
-        task = points[0]["series"]
-        kind = points[0]["kind"]
-        axes.plot(
-            [point[x] for point in points],
-            [point[y] for point in points],
-            label=f"{task.short_name}, {kind}",
-            markersize=5,
-            color=shade(task.look),
-            marker=marker(task.look),
-            linestyle="-" if kind == "as is" else "--",
-        )
 
 
 def read_threshold(path: Path, model: str, adapter: Path | None, level: float) -> tuple[float, str]:
@@ -313,7 +282,6 @@ def calibration_table(benchmark: str, rows: Rows) -> Table | None:
         Column("brier", "Brier score", decimals=3),
         Column("brier_low", "Brier low", decimals=3, end_of="brier"),
         Column("brier_high", "Brier high", decimals=3, end_of="brier"),
-        Column("aurc", "AURC %", decimals=2),
         Column("questions", "Questions"),
         Column("videos", "Videos"),
         Column("excluded", "Excluded"),
@@ -329,8 +297,7 @@ def calibration_table(benchmark: str, rows: Rows) -> Table | None:
         (
             "ECE: expected calibration error over ten bins with equally many questions. Noise "
             "makes it too large; its interval takes this into account. Brier score: squared "
-            "errors summed over the choices, 0 to 2; 0.75 for equal probabilities. AURC: mean "
-            "share of errors among the most confident questions, over all coverages."
+            "errors summed over the choices, 0 to 2; 0.75 for equal probabilities."
         ),
         (
             '"Fitted" scores use the temperature with the highest likelihood of the '
@@ -376,7 +343,7 @@ def prediction_sets_table(benchmark: str, rows: Rows) -> Table | None:
 
 
 def reliability_table(benchmark: str, rows: Rows) -> Table | None:
-    """Build the table with the points of `calibration_figures`; None without points."""
+    """Build the table with the points of `reliability_figure`; None without points."""
     if not rows:
         return None
     columns = (
@@ -386,14 +353,7 @@ def reliability_table(benchmark: str, rows: Rows) -> Table | None:
         Column("confidence", "Mean confidence %", decimals=1),
         Column("right", "Right %", decimals=1),
         Column("questions", "Questions"),
-        Column("answered", "Coverage so far %", decimals=1),
-        Column("risk", "Errors so far %", decimals=1),
     )
-    notes = [
-        (
-            "Bins of the figures, most confident first. So far: over this bin and all "
-            "more confident ones."
-        ),
-    ]
-    title = "Right choices by confidence, and errors by coverage"
+    notes = ["Bins of the figure, most confident first."]
+    title = "Right choices by confidence"
     return table_of_runs(f"{benchmark}_reliability", title, columns, rows, notes)

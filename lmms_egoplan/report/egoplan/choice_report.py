@@ -22,10 +22,10 @@ from lmms_egoplan.report.egoplan.answers import (
 )
 from lmms_egoplan.report.egoplan.calibration import (
     Rows,
-    calibration_figures,
     calibration_rows,
     calibration_table,
     prediction_sets_table,
+    reliability_figure,
     reliability_table,
 )
 from lmms_egoplan.report.egoplan.docs import read_docs
@@ -177,9 +177,9 @@ class ChoiceReport(BenchmarkReport[Series]):
         yield reliability_table(benchmark, self._calibration["reliability"])
 
     def figures(self) -> Iterator[Figure | None]:
-        """Yield the accuracy by condition, the reliability diagram and the risk-coverage curve."""
+        """Yield the accuracy by condition, and the reliability diagram."""
         yield condition_figure(self, CHANCE)
-        yield from calibration_figures(self.SPEC, self._calibration["reliability"])
+        yield reliability_figure(self.SPEC, self._calibration["reliability"])
 
     def pairs_of_runs(self) -> Iterator[Table | None]:
         """Compare every pair of runs in each task."""
