@@ -1,7 +1,4 @@
-"""Draw the heat map of models by scenarios, as in the paper's Fig. 7.
-
-For Goal-Step steps, the columns are categories of goals.
-"""
+"""Draw the heat map of models by scenarios, as in the paper's Fig. 7."""
 
 import math
 import textwrap
@@ -14,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lmms_egoplan.benchmarks.egointent.prompts import FIELDS
-from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
 from lmms_egoplan.report.charts import new_figure
 from lmms_egoplan.report.document import Figure
 from lmms_egoplan.report.egointent.answers import EgoIntentTask, overall_score
@@ -117,27 +113,17 @@ def heatmap_figure(runs: Sequence[EgoIntentTask]) -> Figure:
     """Return the report's figure.
 
     Args:
-        runs: Runs that are all about the benchmark's steps, or all about Goal-Step's.
+        runs: Runs about the benchmark's steps.
     """
     heatmap = heatmap_of(runs)
-    is_goalstep = runs[0].is_goalstep
-    if is_goalstep:
-        key = "egointent_goalstep_heatmap"
-        title = f"{GOALSTEP_STEPS}: overall score by category"
-        subject = f"{GOALSTEP_STEPS} by the category of their goal"
-        by = "category"
-    else:
-        key = "egointent_heatmap"
-        title = "Overall score by scenario"
-        subject = "As Fig. 7 of the paper"
-        by = "scenario"
     judges = ", ".join(sorted({run.judge or "none" for run in runs}))
     return Figure(
-        key=key,
-        title=title,
+        key="egointent_heatmap",
+        title="Overall score by scenario",
         caption=(
-            f"{subject}: the run with the highest overall score is on top, the {by} with the "
-            "lowest average on the left. The numbers are those of the table; darker is higher. "
+            "As Fig. 7 of the paper: the run with the highest overall score is on top, the "
+            "scenario with the lowest average on the left. The numbers are those of the table; "
+            "darker is higher. "
             "Asterisk: some of the found fields are not judged. n/a: no steps, or no ratings for "
             f"one of the three fields. Judges: {judges}."
         ),
@@ -145,7 +131,7 @@ def heatmap_figure(runs: Sequence[EgoIntentTask]) -> Figure:
         description=(
             f"A grid of {len(heatmap.runs)} runs by {len(heatmap.columns) - 1} columns. Each cell "
             "shows its score; darker cells have higher scores. Highest overall: "
-            f"{heatmap.runs[0]}. Hardest {by}: {heatmap.columns[1]}."
+            f"{heatmap.runs[0]}. Hardest scenario: {heatmap.columns[1]}."
         ),
         has_cells=True,
     )

@@ -75,7 +75,7 @@ class EgoIntentReport(BenchmarkReport[EgoIntentTask]):
         yield table3(self.tasks)
         yield leaderboard([run for run in self.tasks if run.is_release])
         yield scores_table(self.tasks)
-        # These tables contain the numbers of the heat maps, and also runs without samples.
+        # This table contains the numbers of the heat map, and also runs without samples.
         yield scenarios_table([run for run in self.tasks if not run.is_goalstep])
         yield categories_table([run for run in self.tasks if run.is_goalstep])
         yield self._pairs_of_runs()
@@ -96,8 +96,9 @@ class EgoIntentReport(BenchmarkReport[EgoIntentTask]):
         return by_kind_of_step(self.tasks)
 
     def figures(self) -> Iterator[Figure | None]:
-        """Yield heat maps as in Fig. 7 of the paper, and scores by condition."""
-        for runs in self._kinds:
+        """Yield the heat map as in Fig. 7 of the paper, and scores by condition."""
+        runs = [run for run in self.tasks if run.answers and not run.is_goalstep]
+        if runs:
             yield heatmap_figure(runs)
         yield condition_figure(self)
 

@@ -251,15 +251,3 @@ def brightness(color):
         part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
     )
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def test_goalstep_steps_are_drawn_by_category():
-    video_id = "f20fb254-9648-40ea-a500-5493a1ad9eac"
-    lines = [
-        sample(f"f20fb254_{number}", [float(score)] * 3, category=category, video_id=video_id)
-        for number, (category, score) in enumerate({"make tea": 40, "do laundry": 20}.items(), 1)
-    ]
-    runs = graded(run_of("m", lines))
-    assert heatmap_of(runs).columns == ("Overall", "do laundry", "make tea")
-    assert "Goal-Step" in heatmap_figure(runs).title
-    assert "category" in heatmap_figure(runs).description
