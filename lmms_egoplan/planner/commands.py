@@ -3,8 +3,6 @@
 The environment is a simulated kitchen, VirtualHome or a recorded video.
 """
 
-import sys
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
@@ -17,11 +15,9 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.planner.episode_files import write_episode
 from lmms_egoplan.planner.kitchen import GOALS, Kitchen
 from lmms_egoplan.planner.planner import (
-    Ask,
     Environment,
     Episode,
     Method,
-    Proposal,
     Step,
     run_episode,
 )
@@ -50,13 +46,6 @@ _Method = Annotated[
     ),
 ]
 _Beams = Annotated[int, typer.Option(min=1, help="Beam width, and number of proposals per step.")]
-_Level = Annotated[
-    float | None,
-    typer.Option(metavar="LEVEL", help="Ask if several actions are likely, such as 0.9."),
-]
-_Calibration = Annotated[
-    Path | None, typer.Option(metavar="RUN", help="Ranked run of the model, to calibrate LEVEL.")
-]
 _MaxSteps = Annotated[int, typer.Option(min=1, help="Maximum number of steps.")]
 
 
@@ -84,8 +73,6 @@ def kitchen(
     peft: _Peft = None,
     method: _Method = "generate",
     beams: _Beams = 5,
-    ask_when_unsure: _Level = None,
-    calibration: _Calibration = None,
     max_steps: _MaxSteps = 20,
     _is_list: Annotated[
         bool,
@@ -117,7 +104,7 @@ def kitchen(
             "--element for each element that your goal needs"
         )
     with closing(Kitchen(goal_elements, seed)) as environment:
-        guide = _Guide(model, peft, method, beams, ask_when_unsure, calibration)
+        guide = _Guide(model, peft, method, beams)
         _check(guide.run(environment, goal, max_steps, out, seed=seed))
 
 
@@ -139,8 +126,6 @@ def virtualhome(
     peft: _Peft = None,
     method: _Method = "generate",
     beams: _Beams = 5,
-    ask_when_unsure: _Level = None,
-    calibration: _Calibration = None,
     max_steps: _MaxSteps = 20,
 ) -> None:
     """Guide a character in VirtualHome. You run its simulator yourself; this command was not tested
@@ -156,7 +141,7 @@ def virtualhome(
             raise LmmsEgoplanError(f"--until {state}: use the form OBJECT=STATE, such as stove=ON")
         states.append((name, value))
     with closing(VirtualHome(url, states, camera)) as environment:
-        guide = _Guide(model, peft, method, beams, ask_when_unsure, calibration)
+        guide = _Guide(model, peft, method, beams)
         _check(guide.run(environment, goal, max_steps, out))
 
 
@@ -179,8 +164,6 @@ def video(
     peft: _Peft = None,
     method: _Method = "generate",
     beams: _Beams = 5,
-    ask_when_unsure: _Level = None,
-    calibration: _Calibration = None,
 ) -> None:
     """Replay narrated videos, and measure how often the best proposal is the action that the video
     shows next.
@@ -199,13 +182,11 @@ def video(
         if goalstep and ego4d
         else egoplan_videos(EGOPLAN.load("val"))
     )
-    guide = _Guide(model, peft, method, beams, ask_when_unsure, calibration)
+    guide = _Guide(model, peft, method, beams)
     episodes = []
     for number, recorded in enumerate(videos[:limit], start=1):
         folder = out / f"{number:04d}"
-        episodes.append(
-            guide.run(recorded, recorded.goal, recorded.num_actions, folder, recorded.choose)
-        )
+        episodes.append(guide.run(recorded, recorded.goal, recorded.num_actions, folder))
         if episodes[-1].interrupt:
             break
     right, steps = step_accuracy(episodes)
@@ -219,14 +200,6 @@ def video(
             f"Next action right: {right} of {steps} steps ({right / steps:.3f}; by chance "
             f"{chance:.3f}, not done yet {not_done:.3f}) in {len(episodes)} videos"
         )
-    if steps and ask_when_unsure:
-        taken = [step for episode in episodes for step in episode.steps]
-        asked = sum(step.asked for step in taken)
-        helped = sum(step.executed.action == step.outcome.done for step in taken)
-        typer.echo(
-            f"Asked in {asked} of {steps} steps. With the answers: {helped} right "
-            f"({helped / steps:.3f})"
-        )
     if episodes and episodes[-1].interrupt:
         raise episodes[-1].interrupt
     failed = [episode for episode in episodes if episode.problem]
@@ -237,58 +210,20 @@ def video(
         )
 
 
-def choose(options: Sequence[Proposal]) -> int:
-    """Let the person at the terminal choose. An empty line or the end of the input means the best
-    one.
-    """
-    typer.echo(
-        "\n".join(f"{number:6}. {option.action}" for number, option in enumerate(options, start=1))
-    )
-    answer = ""
-    while answer not in map(str, range(1, len(options) + 1)):
-        typer.echo(
-            f"Unsure: type the number of the action, 1 to {len(options)}, or press Enter for 1: ",
-            nl=False,
-        )
-        answer = sys.stdin.readline().strip() or "1"
-    return int(answer) - 1
-
-
 class _Guide:
     """A model that guides agents and writes their episodes."""
 
-    def __init__(
-        self,
-        model: str,
-        peft: Path | None,
-        method: Method,
-        beams: int,
-        ask: float | None,
-        calibration: Path | None,
-    ) -> None:
+    def __init__(self, model: str, peft: Path | None, method: Method, beams: int) -> None:
         from lmms_egoplan.planner.proposals import Proposer, load_model
-        from lmms_egoplan.report.egoplan.calibration import read_threshold
 
         self._facts = {"model": model if peft is None else f"{model} with {peft}", "method": method}
-        gap = -1.0
-        if ask is not None or calibration:
-            if not (calibration and ask and 0 < ask < 1 and method == "rank"):
-                raise LmmsEgoplanError(
-                    f"--ask-when-unsure {ask}: set a level above 0 and below 1, "
-                    "--calibration and --method rank"
-                )
-            gap, self._facts["asks when unsure"] = read_threshold(calibration, model, peft, ask)
         if method == "generate":
             load_encoder()  # needed to interpret free text; load it before the model, to fail early
-        self._proposer = Proposer(*load_model(model, peft), beams, method, gap)
+        self._proposer = Proposer(*load_model(model, peft), beams, method)
 
-    def run(
-        self, world: Environment, goal: str, steps: int, out: Path, ask: Ask = choose, **facts: int
-    ) -> Episode:
-        """Guide an agent, and write the episode even if it fails. Ask the person at the terminal by
-        default.
-        """
-        episode = run_episode(self._proposer, world, goal, steps, _print, ask)
+    def run(self, world: Environment, goal: str, steps: int, out: Path, **facts: int) -> Episode:
+        """Guide an agent, and write the episode even if it fails."""
+        episode = run_episode(self._proposer, world, goal, steps, _print)
         page = write_episode(episode, out, **self._facts, **facts)
         num_steps = len(episode.steps)
         typer.echo(

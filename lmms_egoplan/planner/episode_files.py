@@ -76,7 +76,6 @@ def _row(step: Step, picture: str) -> dict[str, Any]:
         "picture": picture,
         "proposals": [vars(proposal) for proposal in step.proposals],
         "tried": step.proposals.index(step.executed),
-        "asked": step.asked,
         "changed": step.outcome.changed,
         "outcome": step.outcome.message,
         "done": step.outcome.done,

@@ -101,7 +101,6 @@ class Proposal:
         num_tokens: Number of tokens.
         action: The environment's action that matches the text; None if no action matches.
         similarity: Cosine of text and action, in [-1, 1].
-        in_set: True if the action is in the conformal set of the step. False without sets.
     """
 
     text: str
@@ -109,11 +108,6 @@ class Proposal:
     num_tokens: int
     action: str | None
     similarity: float | None = None
-    in_set: bool = False
-
-
-Ask = Callable[[Sequence[Proposal]], int]
-"""Returns the index of the proposal to execute among several."""
 
 
 class ActionProposer(Protocol):
@@ -133,11 +127,9 @@ class Step:
         number: Number of the step, from 1.
         view: The camera image before the action.
         proposals: The model's proposals, most likely first.
-        executed: The best proposal that has not failed since the scene last changed, or the one
-            that was chosen.
+        executed: The best proposal that has not failed since the scene last changed.
         outcome: The result that the environment reported.
-        model_seconds, action_seconds: Wall time of model and action. The model's includes the time
-        to ask. asked: True if the planner asked which action of the set to take.
+        model_seconds, action_seconds: Wall time of model and action.
     """
 
     number: int
@@ -147,7 +139,6 @@ class Step:
     outcome: ActionOutcome
     model_seconds: float
     action_seconds: float
-    asked: bool = False
 
 
 @dataclass
@@ -186,7 +177,6 @@ def run_episode(
     goal: str,
     max_steps: int = MAX_STEPS,
     on_step: Callable[[Step], None] = lambda _: None,
-    ask: Ask = lambda _: 0,
 ) -> Episode:
     """Guide an agent to a goal.
 
@@ -203,8 +193,6 @@ def run_episode(
         goal: The goal in EgoPlan's wording, after "in order to": ``heat water``.
         max_steps: Maximum number of steps, at least 1.
         on_step: Called with each step after it has ended.
-        ask: Called with the proposals in the step's set that have not failed, if there are several;
-            returns the index of the one to execute. Default: the best one.
 
     Returns:
         The episode. If the environment or the proposer fails, or a signal arrives, it contains the
@@ -217,7 +205,7 @@ def run_episode(
         raise LmmsEgoplanError("the goal is empty; set one, such as: heat water")
     episode = Episode(goal, environment.name)
     try:
-        for step in _steps(proposer, environment, episode, max_steps, ask):
+        for step in _steps(proposer, environment, episode, max_steps):
             episode.steps.append(step)
             on_step(step)
         with _ending(ENVIRONMENT_FAILED):
@@ -233,7 +221,7 @@ def run_episode(
 
 
 def _steps(
-    proposer: ActionProposer, world: Environment, episode: Episode, max_steps: int, ask: Ask
+    proposer: ActionProposer, world: Environment, episode: Episode, max_steps: int
 ) -> Iterator[Step]:
     past: list[Clip] = []
     failed_actions: set[str] = set()
@@ -253,9 +241,7 @@ def _steps(
         if not untried:
             episode.end = STUCK
             return
-        options = [item for item in untried if item.in_set]
-        asked = len(options) > 1
-        executed = options[ask(options)] if asked else untried[0]
+        executed = untried[0]
         proposed = time.monotonic()
         with _ending(ENVIRONMENT_FAILED):
             outcome = world.execute(executed.action or executed.text)
@@ -275,7 +261,6 @@ def _steps(
             outcome,
             proposed - started,
             time.monotonic() - proposed,
-            asked,
         )
     with _ending(ENVIRONMENT_FAILED):
         if world.done():

@@ -82,8 +82,6 @@ class Proposer:
         beams: Beam width, and number of proposals per step; at least 1.
         method: ``generate`` writes freely. ``rank`` ranks the environment's actions by their mean
             log-probability per token, all after one pass over the context.
-        gap: An action is in the set if its mean log-probability per token is at most so far below
-            the best one's. No action is in the set if it is negative. Only for ``rank``.
     """
 
     def __init__(
@@ -92,10 +90,8 @@ class Proposer:
         processor: Any,
         beams: int = BEAMS,
         method: Method = "generate",
-        gap: float = -1,
     ) -> None:
         self._beams = beams
-        self._gap = gap
         self._generator = AnswerGenerator(model, processor)
         self._ranker = CandidateRanker(model, processor) if method == "rank" else None
         self._media = MediaLoader(1, takes_video=self._generator.takes_video)
@@ -104,8 +100,6 @@ class Proposer:
         self, question: str, visuals: Sequence[Any], actions: Sequence[str] | None, step_name: str
     ) -> list[Proposal]:
         """Return at most `beams` different proposals, most likely first.
-
-        If the set has more candidates than `beams`, return all.
 
         Args:
             question: The question.
@@ -130,11 +124,9 @@ class Proposer:
                 return []
             scores = self._ranker.score(messages, list(actions), step_name)
             ranked = sorted(zip(actions, scores, strict=True), key=lambda pair: pair[1].nll)
-            limit = ranked[0][1].nll + self._gap
-            count = max(self._beams, sum(score.nll <= limit for score in scores))
             return [
-                Proposal(action, score.logprob, score.num_tokens, action, 1.0, score.nll <= limit)
-                for action, score in ranked[:count]
+                Proposal(action, score.logprob, score.num_tokens, action, 1.0)
+                for action, score in ranked[: self._beams]
             ]
         beams = self._generator.beams(messages, self._beams, MAX_NEW_TOKENS, step_name)
         grounded = ground([beam.text for beam in beams], actions)

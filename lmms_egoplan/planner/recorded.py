@@ -22,7 +22,7 @@ from lmms_egoplan.construction.egoplan.questions import frames_before
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import resolve_inside
 from lmms_egoplan.media.frames import Clip, FrameError, frame_times, read_video_frames
-from lmms_egoplan.planner.planner import ActionOutcome, Episode, Proposal
+from lmms_egoplan.planner.planner import ActionOutcome, Episode
 
 # Tolerance for times, in seconds.
 _ROUNDING = 1e-6
@@ -124,11 +124,6 @@ class RecordedVideo:
             done=real_text,
             past=past,
         )
-
-    def choose(self, options: Sequence[Proposal]) -> int:
-        """Return the index of the action that the video shows next; 0 if it is not an option."""
-        real = self._actions[normalised(self._narrated[self._next].text)]
-        return next((index for index, option in enumerate(options) if option.action == real), 0)
 
     def done(self) -> bool:
         """Return True if the recording has ended."""

@@ -1,6 +1,5 @@
 """`lmms-egoplan plan`: its output and its files."""
 
-import io
 import json
 import os
 import re
@@ -12,17 +11,12 @@ import pytest
 from datasets import Dataset
 from typer.testing import CliRunner
 
-from benchmarks.egoplan.synthetic import egoplan_answers
 from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.cli import app
 from lmms_egoplan.demo.checkpoint import write_checkpoint
 from lmms_egoplan.media.frames import frame_path
-from lmms_egoplan.planner.commands import choose
-from lmms_egoplan.planner.planner import Proposal
-from lmms_egoplan.report.egoplan.calibration import read_threshold
 from media.files import write_epic_folder
 from planner.rows import row
-from report.synthetic import write_run
 from volumes import volume_of
 
 
@@ -196,67 +190,3 @@ def test_a_full_disk_is_reported_with_the_file(monkeypatch, tmp_path):
     assert str(out / "0001") in message
     assert str(volume) in message
     assert suffixes <= {".json", ".jpg"}
-
-
-@pytest.fixture(scope="module")
-def ranked_run(tmp_path_factory):
-    """A tiny model, and a synthetic run of it in which the right choice is often far below the best
-    one.
-    """
-    folder = tmp_path_factory.mktemp("calibrated")
-    write_checkpoint(folder / "model")
-    write_run(
-        folder / "run",
-        "lmms-eval",
-        str(folder / "model"),
-        {"egoplan_val": egoplan_answers(91, 0.2)},
-    )
-    return folder / "model", folder / "run"
-
-
-def test_the_recorded_action_is_the_answer_if_it_is_in_the_set(prepared, ranked_run, tmp_path):
-    model, run = ranked_run
-    options = ("--model", model, "--method", "rank", "--limit", 1, "--out", tmp_path / "out")
-    result = plan("video", *options, "--ask-when-unsure", 0.9, "--calibration", run)
-    assert result.exit_code == 0, result.output
-    episode = json.loads((tmp_path / "out" / "0001" / "episode.json").read_text())
-    assert {"91", "0.9"} <= {*re.findall(r"\d+\.\d+|\d+", episode["asks when unsure"])}
-    for step in episode["steps"]:
-        means = [proposal["logprob"] / proposal["num_tokens"] for proposal in step["proposals"]]
-        threshold = read_threshold(run, str(model), None, 0.9)[0]
-        assert [proposal["in_set"] for proposal in step["proposals"]] == [
-            x >= means[0] - threshold for x in means
-        ]
-        assert step["asked"]
-        assert step["done"] == step["proposals"][step["tried"]]["action"]
-    assert {"2", "1.000"} <= numbers(result.stdout)
-    assert "in the set" in (tmp_path / "out" / "0001" / "index.html").read_text()
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("--ask-when-unsure", 0, "--method", "rank"),
-        ("--ask-when-unsure", 1.5, "--method", "rank"),
-        ("--ask-when-unsure", "nan", "--method", "rank"),
-        ("--ask-when-unsure", 0.9),
-        ("--method", "rank"),
-    ],
-)
-def test_wrong_levels(prepared, ranked_run, arguments):
-    result = plan("video", "--model", "x", *arguments, "--calibration", ranked_run[1])
-    assert result.exit_code == 1
-    (line,) = result.stderr.splitlines()
-    assert "--ask-when-unsure" in line
-    result = plan("video", "--model", "x", *arguments[:2])
-    assert result.exit_code == 1
-
-
-@pytest.mark.parametrize(("typed", "taken"), [("", 0), ("\n", 0), ("7\nx\n2\n", 1)])
-def test_a_person_chooses_from_the_set(monkeypatch, capsys, typed, taken):
-    options = [Proposal(text, -1.0, 1, text, 1.0, True) for text in ("open tap", "take cup")]
-    monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
-    assert choose(options) == taken
-    output = capsys.readouterr().out
-    assert "1. open tap" in output
-    assert "2. take cup" in output

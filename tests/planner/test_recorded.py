@@ -2,7 +2,6 @@
 
 import csv
 import json
-from dataclasses import replace
 from itertools import groupby
 
 import pytest
@@ -55,20 +54,6 @@ def test_a_goal_is_replayed_with_its_longest_progress(epic):
     )
     assert clip.fps == pytest.approx(7 * 60 / 10)
     assert read_number(episode.last_view) == 120  # the question's observation
-
-
-class Unsure(Says):
-    """Its set contains all its proposals."""
-
-    def propose(self, *request):
-        return [replace(proposal, in_set=True) for proposal in super().propose(*request)]
-
-
-def test_a_step_is_right_by_its_best_proposal_and_not_by_the_chosen_one(epic):
-    (video,) = egoplan_videos([row(epic)])
-    episode = run_episode(Unsure("open tap", "take cup"), video, video.goal, ask=video.choose)
-    assert [step.executed.action for step in episode.steps] == ["open tap", "take cup", "open tap"]
-    assert step_accuracy([episode]) == (2, 3)
 
 
 class Frames:

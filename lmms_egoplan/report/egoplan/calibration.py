@@ -1,34 +1,25 @@
 """Report the calibration of ranked choices, and conformal sets.
 
-Also compute a threshold for the planner from a run. A probability is the softmax of the four
-choices' mean log-probabilities per token. Shortcut tasks, presets, inexact runs and written letters
-have no row.
+A probability is the softmax of the four choices' mean log-probabilities per token. Shortcut tasks,
+presets, inexact runs and written letters have no row.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from lmms_egoplan.benchmarks.egoplan.prompts import LETTERS
-from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.charts import finish, marker, new_figure, shade
 from lmms_egoplan.report.document import Figure
 from lmms_egoplan.report.egoplan.answers import (
-    EGOPLAN,
-    EGOPLAN_BENCH2,
     Series,
-    read_series,
 )
 from lmms_egoplan.report.egoplan.notes import INTERVAL_NOTE
-from lmms_egoplan.report.run import Run
-from lmms_egoplan.report.runs import read_run
 from lmms_egoplan.report.spec import Spec
 from lmms_egoplan.report.tables import Column, Table, interval_columns, table_of_runs
 from lmms_egoplan.stats import calibration as measures
@@ -199,72 +190,6 @@ def _draw_reliability(lines: Sequence[Rows]) -> Any:
     )
     finish(axes)
     return figure
-
-
-def read_threshold(path: Path, model: str, adapter: Path | None, level: float) -> tuple[float, str]:
-    """Compute the threshold of conformal sets from a run of the planner's model.
-
-    Also describe the calibration. If the run has several ranked tasks with a video,
-    ``egoplan_val_clips`` counts, else the first one.
-
-    Args:
-        path: Folder or results file of the run, with samples.
-        model, adapter: Name or folder of the model, and folder of its adapter.
-        level: Above 0 and below 1.
-
-    Raises:
-        LmmsEgoplanError: There is no run, or several; it has another model or no ranked answers to
-            questions of EgoPlan-Bench or EgoPlan-Bench2; or it has too few videos for the level.
-    """
-    run, _ = read_run(path, path.name, ())
-    _check_model(run, path, model, adapter)
-    ranked = _calibration_answers(run)
-    gaps = measures.gaps_of(ranked.scores, ranked.gold)
-    threshold = measures.conformal_threshold(gaps, ranked.videos, level)
-    if math.isinf(threshold):
-        needed = math.ceil(level / (1 - level) - 1e-9)
-        raise LmmsEgoplanError(
-            f"--calibration {path}: --ask-when-unsure {level:g} needs samples of questions of "
-            f"{needed:,} videos, with ranked choices; {ranked.task} has {ranked.num_videos:,} "
-            "videos. Use a lower level, or run more questions of egoplan_val_clips or egoplan_val "
-            "with --log_samples"
-        )
-    return threshold, (
-        f"level {level:g}, calibrated on {len(ranked.gold):,} questions of {ranked.task} in "
-        f"{ranked.num_videos:,} videos ({len(ranked.excluded_ids):,} without finite scores "
-        "excluded)"
-    )
-
-
-def _check_model(run: Run, path: Path, model: str, adapter: Path | None) -> None:
-    """Check that a run is of the planner's model.
-
-    The names may be paths of different length.
-    """
-    arguments = run.provenance.get("arguments", "").split(",")
-    adapters = [argument for argument in arguments if argument.startswith("peft=")]
-    run_model = ", ".join([run.model, *adapters])
-    planner_model = f"{model}, peft={adapter}" if adapter else model
-    if not f"/{planner_model}".endswith(f"/{run_model}"):
-        raise LmmsEgoplanError(
-            f"--calibration {path}: the run is of {run_model}, but the planner's model is "
-            f"{planner_model}; pass a run of the same model and adapter"
-        )
-
-
-def _calibration_answers(run: Run) -> Ranked:
-    """Return the answers of ``egoplan_val_clips``, else of the first ranked task with a video."""
-    tasks = read_series([run], EGOPLAN) + read_series([run], EGOPLAN_BENCH2)
-    usable = {}
-    for task in tasks:
-        ranked = ranked_answers(task) if task.is_main else None
-        if ranked is not None:
-            usable[task.task] = ranked
-    if "egoplan_val_clips" in usable:
-        return usable["egoplan_val_clips"]
-    for ranked in usable.values():
-        return ranked
-    return Ranked("the run", np.zeros((0, len(LETTERS))), np.zeros(0, int), [], [])
 
 
 def calibration_table(benchmark: str, rows: Rows) -> Table | None:

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 from benchmarks.egoplan.synthetic import egoplan_answers
-from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.report.egoplan.calibration import read_threshold
 from lmms_egoplan.report.egoplan.report import EgoPlanReport
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.sections import build_section
@@ -17,12 +15,10 @@ from lmms_egoplan.stats.calibration import (
     calibration_error,
     choices,
     conformal_sets,
-    conformal_threshold,
     cross_fitted,
     fit_temperature,
-    gaps_of,
 )
-from report.egoplan.synthetic_runs import ANSWERS, COUNT, DOCS, run_of, task_of
+from report.egoplan.synthetic_runs import ANSWERS, DOCS, run_of, task_of
 from report.joined import figure, near, run_rows
 from report.synthetic import write_run
 
@@ -117,32 +113,3 @@ def test_few_videos_have_a_reason_instead_of_values(tmp_path, bert):
     assert (row["ece"], row["videos"]) == (None, 9)
     assert "9 videos" in row["no_value"]
     assert not [x for x in report_section.figures if "reliability" in x.key]
-
-
-def test_a_threshold_of_a_run(tmp_path):
-    answers = {"egoplan_val": ANSWERS["Small"], "egoplan_val_clips": ANSWERS["Big (lmms-eval)"]}
-    write_run(tmp_path / "one", "lmms-eval", "org/Model", {"egoplan_val": ANSWERS["Small"]})
-    write_run(tmp_path / "two", "lm-eval", "org/Model", answers)
-    for folder, name in (("one", "Small"), ("two", "Big (lmms-eval)")):
-        scores, gold, videos, excluded = arrays(name)
-        threshold, text = read_threshold(tmp_path / folder, "org/Model", None, 0.8)
-        assert threshold == near(conformal_threshold(gaps_of(scores, gold), videos, 0.8))
-        assert str(len(gold)) in text
-        assert str(len(excluded)) in text
-    assert "egoplan_val_clips" in text
-
-
-@pytest.mark.parametrize(
-    ("task", "model", "adapter", "level", "facts"),
-    [
-        ("egoplan_val", "org/Other", None, 0.8, ("org/Model", "org/Other")),
-        ("egoplan_val", "org/Model", "tuned", 0.8, ("org/Model", "tuned")),
-        ("egoplan_val_blind", "org/Model", None, 0.8, ("egoplan_val_clips", "--log_samples")),
-        ("egoplan_val", "org/Model", None, 0.99, ("99", str(COUNT // 7))),
-    ],
-)
-def test_runs_without_a_threshold(tmp_path, task, model, adapter, level, facts):
-    write_run(tmp_path, "lmms-eval", "org/Model", {task: ANSWERS["Small"]})
-    with pytest.raises(LmmsEgoplanError) as error:
-        read_threshold(tmp_path, model, adapter, level)
-    assert all(fact in str(error.value) for fact in (*facts, str(tmp_path)))
