@@ -22,7 +22,6 @@ GROUPS = {
 
 COMMANDS = {
     "data export egoplan-it": "egoplan.commands:export",
-    "train demo": "egoplan.commands:demo",
     "train egoplan": "egoplan.commands:train",
     "train actplan-bleurt": "bleurt.commands:train",
     "merge egoplan": "egoplan.commands:merge",

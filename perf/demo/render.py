@@ -18,7 +18,9 @@ from typing import Any
 
 import yaml
 from PIL import Image
+from recoloured import Procedure
 from scenes import FPS, PAUSE_FRAMES, SCENES, Scene
+from tuning_set import question
 from worlds import vary
 
 from lmms_egoplan.benchmarks.actplan.instances import ORIGIN
@@ -36,8 +38,6 @@ from lmms_egoplan.benchmarks.egoplan.records import (
 from lmms_egoplan.benchmarks.egothink.dimensions import BY_NAME
 from lmms_egoplan.coverage import RENDERED_SCENES
 from lmms_egoplan.media.frames import write_video
-from lmms_egoplan.training.egoplan.rendered import question
-from lmms_egoplan.training.egoplan.worlds import Procedure
 
 # The smallest quality at which things and hands are easy to see.
 CRF = 34

@@ -1,13 +1,10 @@
-"""``train egoplan``, ``train demo``, ``merge egoplan`` and ``data export egoplan-it``."""
+"""``train egoplan``, ``merge egoplan`` and ``data export egoplan-it``."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
-from lmms_egoplan.harnesses.requirements import require
-from lmms_egoplan.training.egoplan.demo import run_learning_demo
 from lmms_egoplan.training.egoplan.export import Trainer, export_preferences
 from lmms_egoplan.training.egoplan.settings import read_settings
 
@@ -139,24 +136,3 @@ def export(
     """
     count = export_preferences(data, format, out, epic_kitchens, ego4d, seed)
     typer.echo(f"{count} pairs written to {out}")
-
-
-def demo(
-    out: Annotated[
-        Path,
-        typer.Option(
-            metavar="DIR",
-            help="Folder for all files of the demo. Replaces those of an earlier demo.",
-        ),
-    ] = Path("lmms-egoplan-training-demo"),
-) -> None:
-    """Watch a tiny model learn to plan in rendered scenes, in 6 minutes.
-
-    The model is trained on captions of rendered scenes, then tuned on right and wrong answers about
-    their next steps. lmms-eval measures it before and after, with and without the video.
-
-    Example: `lmms-egoplan train demo --out /tmp/demo`
-    """
-    require("lmms_eval", "lmms-eval", "lmms-egoplan")
-    require("peft", "peft", "lmms-egoplan[train]")
-    run_learning_demo(out, Console())

@@ -1,4 +1,4 @@
-"""Vary the demo's videos: random colours and random views."""
+"""Vary the demo's videos for a tuning: random colours and random views."""
 
 import random
 from collections.abc import Iterator

@@ -9,6 +9,16 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import captions
+from recoloured import (
+    OBSERVATION_LEAD,
+    STEP_FRAMES,
+    Procedure,
+    World,
+    procedures,
+    vary,
+)
+
 from lmms_egoplan.benchmarks.egoplan.prompts import LETTERS, QUESTION
 from lmms_egoplan.benchmarks.egoplan.records import (
     CHOICES,
@@ -20,15 +30,6 @@ from lmms_egoplan.benchmarks.egoplan.records import (
 )
 from lmms_egoplan.demo.sets import write_frames
 from lmms_egoplan.media.frames import write_video
-from lmms_egoplan.training.egoplan import captions
-from lmms_egoplan.training.egoplan.worlds import (
-    OBSERVATION_LEAD,
-    STEP_FRAMES,
-    Procedure,
-    World,
-    procedures,
-    vary,
-)
 
 TUNING_DATA = "EgoPlan_IT.json"
 CAPTIONS = "captions.json"

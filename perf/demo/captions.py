@@ -1,6 +1,10 @@
-"""Train a tiny LLaVA on captions of rendered scenes."""
+"""Train a tiny LLaVA on captions of rendered scenes.
+
+python perf/demo/captions.py FOLDER SEED
+"""
 
 import random
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -8,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PIL import Image
+from recoloured import PAUSE_FRAMES, procedures, vary
 
+from lmms_egoplan.benchmarks.egoplan.prompts import QUESTION as EGOPLAN_QUESTION
 from lmms_egoplan.media.sampling import evenly_spaced
-from lmms_egoplan.training.egoplan.worlds import PAUSE_FRAMES, procedures, vary
 
 if TYPE_CHECKING:
     from transformers import LlavaProcessor
@@ -30,6 +35,8 @@ _VISION = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 3}
 # Roughly the number of words, in addition to 256 bytes.
 _VOCABULARY = 1024
 _FRAMES = 8
+# Number of updates with 64 captions of one frame, then with 16 captions of up to eight frames.
+_UPDATES = (700, 250)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,3 +160,9 @@ def _prompt(processor: "LlavaProcessor", question: str, caption: Captioned) -> s
     return processor.apply_chat_template(
         [{"role": "user", "content": content}], add_generation_prompt=True
     )
+
+
+if __name__ == "__main__":
+    questions = [EGOPLAN_QUESTION.format(goal=procedure.goal) for procedure in procedures()]
+    weights_seed = random.Random(int(sys.argv[2])).randrange(2**31)
+    train_on_captions(Path(sys.argv[1]), questions, _UPDATES, weights_seed)
