@@ -150,14 +150,6 @@ class QuestionEncoder:
         match = self._reserved.search(text)
         return match[0] if match else None
 
-    def token_counts(self, texts: Sequence[str]) -> list[int]:
-        """Count the tokens of each text by itself, without special tokens."""
-        return (
-            list(map(len, self._tokenizer(list(texts), add_special_tokens=False)["input_ids"]))
-            if texts
-            else []
-        )
-
     def closed(self, candidates: Sequence[str], question_id: str) -> tuple[list[str], bool]:
         """Return the candidates without `END_OF_ANSWER`, and whether the end is scored.
 

@@ -24,7 +24,6 @@ class AnswerEncoder:
 
     Attributes:
         reserved_text: As in `QuestionEncoder`.
-        token_counts: As in `QuestionEncoder`.
 
     Args:
         positions: The model's maximum number of tokens for a context and its longest answer; None
@@ -57,7 +56,6 @@ class AnswerEncoder:
         self._written = encoder(score_eos=True)
         self._media = MediaLoader(VIDEO_FRAMES, takes_video=self._ranked.takes_video)
         self.reserved_text = self._ranked.reserved_text
-        self.token_counts = self._ranked.token_counts
 
     def encode(self, drawn: Drawn, *, with_negative: bool = True) -> EncodedQuestion:
         """Encode the question with its answer.

@@ -27,7 +27,7 @@ from lmms_egoplan.ranking.encoder_decoder import encoder_decoder_of
 from lmms_egoplan.ranking.encoding import takes_token_types
 from lmms_egoplan.ranking.question import EncodedQuestion
 from lmms_egoplan.training.adapter import adapted_layers, add_adapter, load_weights, save_adapter
-from lmms_egoplan.training.checks import check_lengths, check_media, check_texts, probes
+from lmms_egoplan.training.checks import check_samples, check_texts, probes
 from lmms_egoplan.training.parts import find_parts
 from lmms_egoplan.training.questions import AnswerEncoder, Questions
 from lmms_egoplan.training.run_folder import SETTINGS, RunFolder
@@ -107,11 +107,10 @@ def tune(
         base.to(arguments.device)
         parts = find_parts(base)
         encoder = _answer_encoder(base, processor, template)
-        check_lengths(encoder, seen)
         scorer = AnswerScorer(base, way=settings.answer_passes)
         scorer.check(processor, *probes(encoder, seen))
         if settings.check:
-            check_media(encoder, seen, settings.workers, state.process_index, state.num_processes)
+            check_samples(encoder, seen, settings.workers, state.process_index, state.num_processes)
         shared = settings.model_dump(mode="json", include={*TuningSettings.model_fields})
         run = {"model": model_name, **identity, **shared, "proportions": mix.shares}
         with state.main_process_first():

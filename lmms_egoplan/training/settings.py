@@ -85,8 +85,8 @@ class TuningSettings(BaseModel, extra="forbid", frozen=True):
             bfloat16 if a GPU has it.
         answer_passes: See `AnswerPasses`. ``auto`` uses shared passes if they are exact for the
             model.
-        workers: Number of processes that decode media.
-        check: Whether to read all media before the first update.
+        workers: Number of processes that read and encode samples.
+        check: Whether to encode all samples before the first update.
         report_to: Where transformers' Trainer logs to: tensorboard, wandb, ...
         trainer: More arguments of transformers' ``TrainingArguments``, such as ``fsdp`` and
             ``deepspeed`` (untested).
