@@ -21,7 +21,7 @@ def train(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="Checkpoint to tune: any vision-language model of transformers."),
+        typer.Option(help="Checkpoint to tune: a vision-language model of transformers."),
     ] = None,
     config: Annotated[
         Path | None,
