@@ -1,4 +1,4 @@
-"""Real runs of both harnesses, and the form of synthetic runs compared with them."""
+"""Real runs of both harnesses."""
 
 import json
 import os
@@ -7,9 +7,7 @@ from datetime import datetime, timezone
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.egointent.synthetic import egointent_answers
-from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_replies
-from benchmarks.egothink.synthetic import EGOTHINK_TASKS, egothink_bench
+from benchmarks.egothink.synthetic import EGOTHINK_TASKS
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.cli import app
 from lmms_egoplan.paths import LM_EVAL_TASKS
@@ -19,7 +17,6 @@ from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.task_files import package_versions
 from report.prepared import prepare_data
 from report.reading import only
-from report.synthetic import write_run
 from runs.harness import _JUDGE, run
 
 REPLY = "A. The existence 1."
@@ -157,56 +154,3 @@ def test_the_scores_of_a_real_lm_eval_run_equal_those_of_its_samples(real_run):
         assert task.version == package_versions()[task.task]
     assert 0 < read.tasks["egoplan_val"].metrics["acc"] < 1
     assert 0 < read.tasks["egothink_object_existence"].metrics["score"] < 100
-
-
-@pytest.mark.nightly
-def test_synthetic_runs_have_the_form_of_real_lm_eval_runs(tmp_path, real_run):
-    egothink = {
-        name: value
-        for name, value in egothink_bench(2, 0.5).items()
-        if name.startswith("egothink_object")
-    }
-    results = write_run(
-        tmp_path,
-        "lm-eval",
-        "m",
-        {
-            "egoplan_val": egoplan_answers(24, 0.5),
-            "egoplan_val_blind": egoplan_answers(24, 0.5),
-            "egoplan_val_generate": egoplan_replies(24, 0.5),
-            **egothink,
-            "egointent": egointent_answers(6, 50),
-        },
-    )
-    synthetic, real = json.loads(results.read_text()), json.loads(real_run.read_text())
-    assert synthetic["results"].keys() == real["results"].keys() - {"egothink_bench"}
-    for task, config in synthetic["configs"].items():
-        for part in ("results", "details"):
-            assert synthetic[part][task].keys() == real[part][task].keys()
-        for name in ("process_results", "metric_list", "output_type"):
-            assert config[name] == real["configs"][task][name]
-        (own_lines, real_lines) = (
-            [
-                json.loads(line)
-                for line in next(path.parent.glob(f"samples_{task}_2*")).read_text().splitlines()
-            ]
-            for path in (results, real_run)
-        )
-        assert len(own_lines) == len(real_lines)
-        for own_line, real_line in zip(own_lines, real_lines, strict=True):
-            # test_compare.py tests prompts
-            assert list(own_line) == [key for key in real_line if key != "asked"]
-            assert own_line["target"] == real_line["target"]
-            elsewhere = {
-                "media_path",
-                "video_path",
-                "num_frames_with_history",
-                "data",
-                "question_set",
-            }
-            assert own_line["doc"].keys() - {"shown"} == real_line["doc"].keys() - {"shown"}
-            compared = own_line["doc"].keys() - elsewhere - {"shown"}
-            own_doc, real_doc = (
-                {name: line["doc"][name] for name in compared} for line in (own_line, real_line)
-            )
-            assert own_doc == real_doc

@@ -39,7 +39,6 @@ class Family:
     takes_video: bool = False
     has_chat_template: bool = True
     is_encoder_decoder: bool = False
-    needs_image: bool = False  # the processor refuses text alone
 
 
 FAMILIES: dict[str, Family] = {
@@ -60,14 +59,13 @@ FAMILIES: dict[str, Family] = {
         Family("idefics3", others.idefics3),
         Family("gemma3", others.gemma3),
         Family("mllama", others.mllama),
-        Family("paligemma", others.paligemma, has_chat_template=False, needs_image=True),
+        Family("paligemma", others.paligemma, has_chat_template=False),
         Family("blip2", blip.blip2, has_chat_template=False, is_encoder_decoder=True),
-        Family("blip2_opt", blip.blip2_opt, has_chat_template=False, needs_image=True),
+        Family("blip2_opt", blip.blip2_opt, has_chat_template=False),
         Family(
             "instructblip_vicuna",
             blip.instructblip_vicuna,
             has_chat_template=False,
-            needs_image=True,
         ),
         Family("instructblip", blip.instructblip, has_chat_template=False, is_encoder_decoder=True),
     )

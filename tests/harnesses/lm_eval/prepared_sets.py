@@ -65,7 +65,6 @@ TEXT_ONLY = [
     "egointent_blind",
 ]
 TEXT_ONLY += [f"{name}_blind" for name in EGOTHINK]
-BENCHMARKS = {name.partition("_")[0] for name in [*WITH_IMAGES, *TEXT_ONLY]}
 
 
 def prepare_all(folder: Path, questions: int = 3) -> None:
