@@ -70,7 +70,9 @@ def find_parts(model: PreTrainedModel) -> Parts:
     encoders, decoder = _encoders_and_decoder(model)
     language = [decoder, *_ends(model)]
     if not encoders or _overlap(encoders, language):
-        raise _unknown_parts(model, "transformers finds no encoder apart from its decoder")
+        raise _unknown_parts(
+            model, "transformers finds no encoder that is separate from the decoder"
+        )
     paths: dict[str, list[str]] = {"encoders": [], "joining": [], "language": []}
     for path, module in _outermost(model, "", [*encoders, *language]):
         name = path.rpartition(".")[2]

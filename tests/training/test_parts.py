@@ -222,7 +222,7 @@ def test_a_module_that_is_not_known_to_join_is_refused():
 def test_an_encoder_inside_the_decoder_is_refused():
     model = copy.deepcopy(build("llava")[0])
     model.get_decoder = lambda: model.model
-    with pytest.raises(LmmsEgoplanError, match=r"llava: .*no encoder apart from its decoder"):
+    with pytest.raises(LmmsEgoplanError, match=r"llava: .*no encoder that is separate"):
         find_parts(model)
 
 
