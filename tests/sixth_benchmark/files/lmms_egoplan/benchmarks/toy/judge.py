@@ -1,6 +1,6 @@
 """Ask the judge to grade answers, and read its verdicts."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,12 +86,6 @@ def grade(
     unrated = [answer.id for answer in judged if answer.rating is None]
     warn_of_missing_ratings("Toy", unrated, len(judged), "answers")
     return judged
-
-
-def estimate(rows: Iterable[Mapping[str, Any]], settings: JudgeSettings) -> None:
-    """Add the requests for answers like the references to the estimate of `settings`."""
-    docs = list(rows)
-    grade(docs, [doc["answer"] for doc in docs], settings)
 
 
 def _request(doc: Mapping[str, Any], answer: str) -> JudgeRequest:
