@@ -1,17 +1,30 @@
 """Files on disk: safe paths, atomic writes, versions and locks."""
 
 import os
-import sqlite3
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from filelock import FileLock, SoftFileLock, Timeout
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.outputs import MANIFEST, check_own, with_path_in_error
+from lmms_egoplan.volumes import with_path_in_error
 
-_LOCK = ".lock"
+LOCK = ".lmms-egoplan.lock"
+"""Name of the file that locks a folder."""
+UNFINISHED = ".lmms-egoplan.unfinished."
+"""Prefix of temporary folders. Those of killed processes remain."""
+
+Guard = Callable[[Path, Path], bool]
+"""Function of the temporary and the final path of a file or folder, called before it is renamed.
+
+It raises an error to refuse the final path, and returns false for paths that it does not guard.
+"""
+
+# The innermost guard is the last one.
+_guards: list[Guard] = []
 
 
 def resolve_inside(root: str | Path, *parts: str) -> Path:
@@ -53,72 +66,125 @@ def _is_relative(part: str) -> bool:
     return "\0" not in part and ".." not in path.parts
 
 
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file atomically; create its folder if needed.
-
-    Raises:
-        LmmsEgoplanError: see `outputs.check_own`.
-        OSError: the file is not writable.
-    """
-    check_own(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with (
-        with_path_in_error(path),
-        tempfile.TemporaryDirectory(prefix=f".{path.name[:100]}.", dir=path.parent) as folder,
-    ):
-        unfinished = Path(folder) / path.name
-        unfinished.write_bytes(content.encode() if isinstance(content, str) else content)
-        unfinished.replace(path)
-
-
-def lock_file(path: Path) -> sqlite3.Connection | None:
-    """Lock a file against other processes until the lock is closed or this process ends.
-
-    Returns:
-        The lock; None if another process has locked the file.
-
-    Raises:
-        OSError: the file is not writable, or is not a lock.
-    """
-    try:
-        lock = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
-        lock.execute("BEGIN EXCLUSIVE")
-    except sqlite3.DatabaseError as error:
-        if "locked" in str(error):
-            return None
-        raise OSError(f"{path}: cannot be locked: {error}") from error
-    return lock
-
-
 @contextmanager
-def lock_folder(folder: Path, doing: str) -> Iterator[None]:
-    """Create a folder and lock it against other processes.
-
-    The lock ends with the process, even if it is killed. The folder is removed at the end if
-    nothing else was written to it.
-
-    Args:
-        doing: what a process does in the folder, for the message, such as ``builds``.
-
-    Raises:
-        LmmsEgoplanError: another process has locked the folder.
-        OSError: the folder is not writable.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    guard = lock_file(folder / _LOCK)
-    if guard is None:
-        raise LmmsEgoplanError(
-            f"{folder} is in use: another process {doing} there. Wait until it has "
-            "finished, or set another --out."
-        )
+def guarded_by(guard: Guard) -> Iterator[None]:
+    """Let a function check every file that `whole_file` and `whole_folder` write."""
+    _guards.append(guard)
     try:
         yield
     finally:
-        guard.close()
-        if folder.is_dir() and {path.name for path in folder.iterdir()} <= {_LOCK, MANIFEST}:
-            (folder / _LOCK).unlink()
-            if not any(folder.iterdir()):
-                folder.rmdir()
+        _guards.remove(guard)
+
+
+def _check_guards(unfinished: Path, path: Path) -> None:
+    """Ask the innermost guard of a path whether it may be replaced."""
+    for guard in reversed(_guards):
+        if guard(unfinished, path):
+            return
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Yield a temporary path of the same name, and rename it to `path` at the end.
+
+    A reader sees the previous file or the new one, and after an error or a kill the previous one.
+
+    Raises:
+        LmmsEgoplanError: the command may not replace this file; see `outputs`.
+        OSError: the file is not writable.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=UNFINISHED, dir=path.parent) as scratch:
+        unfinished = Path(scratch) / path.name
+        yield unfinished
+        _check_guards(unfinished, path)
+        unfinished.replace(path)
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file atomically; create its folder if needed. See `whole_file`.
+
+    Raises:
+        LmmsEgoplanError: the command may not replace this file; see `outputs`.
+        OSError: the file is not writable.
+    """
+    with with_path_in_error(path), whole_file(path) as unfinished:
+        unfinished.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """Yield a new folder of the same name, and replace `path` by it at the end.
+
+    If the new folder stays empty, `path` is removed.
+
+    Raises:
+        LmmsEgoplanError: the command may not replace a file in this folder; see `outputs`.
+        OSError: the folder is not writable.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=UNFINISHED, dir=path.parent) as scratch:
+        unfinished = Path(scratch) / path.name
+        former = Path(scratch) / f"{path.name}.former"
+        unfinished.mkdir()
+        yield unfinished
+        _check_guards(unfinished, path)
+        if path.exists():
+            path.replace(former)
+        if not any(unfinished.iterdir()):
+            return
+        try:
+            unfinished.replace(path)
+        except OSError:
+            if former.exists():
+                former.replace(path)
+            raise
+
+
+@contextmanager
+def lock_file(path: Path) -> Iterator[bool]:
+    """Lock a file against other processes, and against other locks of this process.
+
+    The lock ends with the process, even if it is killed.
+
+    Yields:
+        False if another process has locked the file.
+
+    Raises:
+        OSError: the file is not writable, or its file system has no locks.
+    """
+    path.touch()  # FileLock would create its folder, too.
+    lock = FileLock(path, timeout=0, thread_local=False)  # Any thread may release it.
+    try:
+        lock.acquire()
+    except Timeout:
+        yield False
+        return
+    except NotImplementedError as error:
+        raise OSError(f"{path}: cannot be locked: {error}") from error
+    try:
+        if isinstance(lock, SoftFileLock):  # filelock's substitute, which survives a kill
+            raise OSError(f"{path}: cannot be locked; set a folder on a file system with locks")
+        yield True
+    finally:
+        lock.release()
+
+
+@contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Lock a folder against other processes. See `lock_file`.
+
+    Raises:
+        LmmsEgoplanError: another process has locked the folder.
+        OSError: the folder does not exist, is not writable, or cannot be locked.
+    """
+    with lock_file(folder / LOCK) as is_locked:
+        if not is_locked:
+            raise LmmsEgoplanError(
+                f"{folder} is in use by another process; wait until it has finished, or set "
+                "another --out"
+            )
+        yield
 
 
 def file_digest(path: Path) -> str:

@@ -5,6 +5,21 @@ from typing import Annotated
 
 import typer
 
+FOLDER_HELP = (
+    "Output folder: new, empty, or from an earlier run of this command. Other files in it are "
+    "never replaced or deleted."
+)
+_FOLDER = typer.Option("--out", metavar="DIR", help=FOLDER_HELP)
+_FILE = typer.Option(
+    "--out", metavar="FILE", help="Output file. An existing one is replaced only with --overwrite."
+)
+OutFolder = Annotated[Path, _FOLDER]
+OptionalOutFolder = Annotated[Path | None, _FOLDER]
+OutFile = Annotated[Path, _FILE]
+OptionalOutFile = Annotated[Path | None, _FILE]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace output files that already exist.")
+]
 Instances = Annotated[
     Path | None,
     typer.Option(

@@ -1,330 +1,296 @@
-"""Check ``--out`` of commands, so that no other file is replaced or deleted.
+"""The rule for ``--out``: a command replaces and deletes only files that it wrote itself.
 
-The folder or file must be new, or from an earlier run of the same command. A manifest in the
-folder, `MANIFEST`, lists the files that commands wrote. Other files are never replaced or deleted.
+1. A folder is new, empty, or has a marker of the same command (`MARKER`). A file is new, or
+   ``--overwrite`` is given.
+2. The marker lists the files that the command wrote, with size and time. A listed file that has
+   not changed since is the command's own. No other file is replaced or deleted.
+3. A run that would write the name of another file is refused: before it starts if the name is
+   known, otherwise before it replaces anything.
+4. Results are written to a temporary folder and moved to their names at the end (`results_of`).
+   Own results of earlier runs that this run does not write are deleted then.
+5. What a later run resumes from is written in its place, each file with `files.whole_file`. Own
+   files are replaced, but not deleted.
+6. A file is listed before it gets its name, so after a kill all files of the command are listed.
+   Temporary folders of a killed run are deleted by the next one.
+7. Files of other programs, such as the harness, are not listed, except below `clear`.
+8. One process at a time uses a folder. If a command runs as several processes, these rules apply
+   to the first one.
 """
 
-import errno
-import fcntl
-import inspect
 import json
 import os
 import shutil
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from functools import wraps
 from pathlib import Path
-from typing import Any
-
-from pydantic import Field
+from stat import S_ISDIR
+from tempfile import TemporaryDirectory, TemporaryFile
+from threading import Lock
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import read_json
+from lmms_egoplan.files import LOCK, UNFINISHED, guarded_by, lock_folder, write_whole
 from lmms_egoplan.processes import is_first_process
-from lmms_egoplan.validation import Checked, read_as
+from lmms_egoplan.volumes import with_path_in_error, with_volume_in_error
 
-MANIFEST = ".lmms-egoplan.json"
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
-# Messages of libraries whose errors have no number: safetensors, torch, SQLite.
-_FULL_TEXTS = (
-    "No space left",
-    "StorageFull",
-    "disk is full",
-    "File too large",
-    "FileTooLarge",
-    "inline_container",
-    "PytorchStreamWriter",
-)
+MARKER = ".lmms-egoplan.jsonl"
+"""Name of the marker: a line with the command, and one for each file, in the order of writing."""
+
+Version = tuple[int, int]
+"""Size in bytes, and time of the last change in nanoseconds."""
 
 
-class _Manifest(Checked):
-    """The files that commands wrote to a folder.
+class _Marker:
+    """The marker of a folder to which a command writes.
 
     Attributes:
-        command: command that owns the whole folder; "" for none.
-        files: files of this command, relative to the folder. Incomplete while the command runs.
-        theirs: other files that existed when the command started; None after it has ended.
-        left: files of killed runs or of the user. They may be replaced, but are not deleted.
-        single: files that other commands wrote to this folder, each with its command.
+        cleared: Paths below which other programs write.
     """
 
-    command: str = ""
-    files: list[str] = Field(default_factory=list)
-    theirs: list[str] | None = None
-    left: list[str] = Field(default_factory=list)
-    single: dict[str, str] = Field(default_factory=dict)
+    def __init__(self, root: Path, command: str) -> None:
+        self.cleared: list[Path] = []
+        self._root = root
+        self._versions: dict[str, set[Version]] = defaultdict(set)
+        self._results: set[str] = set()
+        self._lock = Lock()
+        if not (root / MARKER).exists():
+            write_whole(root / MARKER, json.dumps({"command": command}))
+        for line in (root / MARKER).read_text(encoding="utf-8").splitlines()[1:]:
+            with suppress(ValueError, TypeError):  # a line that was not completely written
+                name, size, time, is_result = json.loads(line)
+                self._remember(name, (size, time), is_result=is_result)
+
+    def name(self, path: Path) -> str | None:
+        """Return a path relative to the folder; None if it is outside."""
+        resolved = path.parent.resolve() / path.name
+        root = self._root.resolve()
+        return str(resolved.relative_to(root)) if resolved.is_relative_to(root) else None
+
+    def is_own(self, path: Path) -> bool:
+        """Return whether the command wrote a file that has not changed since."""
+        return _version(path) in self._versions.get(self.name(path) or "", ())
+
+    def check(self, path: Path) -> None:
+        """Raise `LmmsEgoplanError` if a path, or one of its folders, is not the command's file."""
+        obstacles = [folder for folder in path.parents if folder.is_file()]
+        if os.path.lexists(path) and not self.is_own(path):
+            obstacles.append(path)
+        if obstacles:
+            raise LmmsEgoplanError(
+                f"{obstacles[0]}: this run would replace a file that no earlier run wrote, or that "
+                "has changed since; move it, or set another --out"
+            )
+
+    def guard(self, unfinished: Path, path: Path) -> bool:
+        """Check and list a file or folder before it gets its name; see `files.Guard`."""
+        if self.name(path) is None:
+            return False
+        if not any(part.startswith(UNFINISHED) for part in path.parts):
+            for earlier in _files_below(path):
+                self.check(earlier)
+            self.add(
+                {path / file.relative_to(unfinished): file for file in _files_below(unfinished)}
+            )
+        return True
+
+    def add(self, files: Mapping[Path, Path], *, are_results: bool = False) -> None:
+        """List files, by their final path, with the versions of their present paths."""
+        with self._lock, (self._root / MARKER).open("a", encoding="utf-8") as marker:
+            for path, file in files.items():
+                name = self.name(path)
+                version = _version(file)
+                if name is not None and version is not None:
+                    marker.write(f"\n{json.dumps([name, *version, are_results])}")
+                    self._remember(name, version, is_result=are_results)
+
+    def delete_results(self, folder: Path, written: Collection[Path] = ()) -> None:
+        """Delete the command's results in a folder, except those that were just written."""
+        inside = self.name(folder) or "."
+        for name in sorted(self._results - {self.name(path) for path in written}):
+            path = self._root / name
+            if Path(name).is_relative_to(inside) and self.is_own(path):
+                path.unlink()
+                _remove_empty_folders(path.parent, self._root)
+
+    def _remember(self, name: str, version: Version, *, is_result: bool) -> None:
+        self._versions[name].add(version)
+        if is_result:
+            self._results.add(name)
+        else:
+            self._results.discard(name)
 
 
-@dataclass
-class _Output:
-    """The output of a running command.
-
-    Attributes:
-        root: The folder.
-        listed: The command's files from earlier runs.
-        foreign: Other files, which the command must not change.
-    """
-
-    root: Path
-    listed: set[str] = field(default_factory=set)
-    foreign: set[str] = field(default_factory=set)
-
-
-# Usually one item, since a process runs one command.
-_running: list[_Output] = []
-
-
-def guard_output(command: str, run: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a command's function in the checks for its parameter ``out``.
-
-    This is a folder (metavar DIR) or a file (FILE). In a run with several processes, only the first
-    one checks: it may already write while another one starts.
-
-    Raises:
-        TypeError: the parameter has another metavar.
-    """
-    parameter = inspect.signature(run).parameters.get("out")
-    if parameter is None:
-        return run
-    (option,) = parameter.annotation.__metadata__
-    metavar = option.metavar
-    if metavar not in ("DIR", "FILE"):
-        raise TypeError(f"{command}: --out needs the metavar DIR or FILE, got {metavar}")
-
-    @wraps(run)
-    def guarded(*args: Any, **kwargs: Any) -> Any:
-        out: Path | None = kwargs["out"]
-        if out is None or not is_first_process():
-            return run(*args, **kwargs)
-        inputs = _input_paths(kwargs)
-        try:
-            if metavar == "DIR":
-                with claimed_folder(out, command, inputs):
-                    return run(*args, **kwargs)
-            with claimed_file(out, command, inputs, vars(run).get("also", ())):
-                return run(*args, **kwargs)
-        except Exception as error:
-            if _is_full(error):
-                raise LmmsEgoplanError(_full(error, out)) from error
-            raise
-
-    return guarded
-
-
-def _input_paths(options: Mapping[str, Any]) -> list[Path]:
-    """Return the paths among the values of a command's options, except its output."""
-    paths = []
-    for name, value in options.items():
-        if name in ("out", "config"):
-            continue
-        for item in value if isinstance(value, list) else [value]:
-            if isinstance(item, Path):
-                paths.append(item.resolve())
-    return paths
-
-
-def also_writes(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Declare more files that a command writes next to ``--out``.
-
-    Args:
-        names: templates with the ``{stem}``, ``{name}`` and ``{suffix}`` of ``--out``.
-    """
-
-    def name(run: Callable[..., Any]) -> Callable[..., Any]:
-        vars(run)["also"] = names
-        return run
-
-    return name
-
-
-def check_own(path: Path) -> None:
-    """Check that a command may replace a file.
-
-    Raises:
-        LmmsEgoplanError: the file is in the output folder of the running command, but no command
-            wrote it.
-    """
-    if any(_name(path, output.root) in output.foreign for output in _running if output.foreign):
-        raise LmmsEgoplanError(
-            f"{path}: this run would replace a file that no earlier run wrote; move it away"
-        )
-
-
-def delete(paths: Iterable[Path]) -> None:
-    """Delete files and folders that an earlier run of the running command wrote.
-
-    Keep all other files.
-    """
-    output = _running[-1] if _running else _Output(Path())
-    for path in paths:
-        for file in [*path.rglob("*")] if path.is_dir() else [path]:
-            if _name(file, output.root) in output.listed:
-                file.unlink(missing_ok=True)
-        folders = [part for part in (*path.rglob("*"), path) if part.is_dir()]
-        for folder in sorted(folders, reverse=True):
-            if not any(folder.iterdir()):
-                folder.rmdir()
+# The markers of the running commands, the innermost one last.
+_running: list[_Marker] = []
 
 
 @contextmanager
-def with_path_in_error(path: Path) -> Iterator[None]:
-    """Add this path to write errors that name no file or a temporary file."""
-    try:
-        yield
-    except OSError as error:
-        raise type(error)(error.errno, error.strerror, str(path)) from error
-    except Exception as error:
-        if _is_full(error):
-            raise OSError(errno.ENOSPC, str(error).splitlines()[0], str(path)) from error
-        raise
+def output_folder(out: Path, command: str, names: Sequence[str] = ()) -> Iterator[None]:
+    """Let a command write to the folder `out`, which is created.
 
-
-def check_folder(out: Path, command: str) -> _Manifest:
-    """Check that a folder is new, empty, or belongs to the same command; return its manifest.
+    Args:
+        command: The command, such as ``data build egoplan``.
+        names: Files that the run will write, as far as they are known.
 
     Raises:
-        LmmsEgoplanError: the path is a file, or the folder has other content.
+        LmmsEgoplanError: A rule of this module forbids it, or the volume is full.
+    """
+    if not is_first_process():
+        yield
+        return
+    check_folder(out, command)
+    with with_volume_in_error(out, UNFINISHED), _writable_folder(out, out), lock_folder(out):
+        check_folder(out, command)  # another command may have been faster
+        try:
+            with _running_marker(out, command) as marker, guarded_by(marker.guard):
+                for name in names:
+                    marker.check(out / name)
+                yield
+        finally:
+            if {path.name for path in out.iterdir()} <= {MARKER, LOCK}:
+                (out / MARKER).unlink(missing_ok=True)
+                (out / LOCK).unlink(missing_ok=True)
+
+
+@contextmanager
+def _running_marker(out: Path, command: str) -> Iterator[_Marker]:
+    """Open the marker of a folder. At the end, list what other programs wrote."""
+    _delete_unfinished(out)
+    marker = _Marker(out, command)
+    _running.append(marker)
+    try:
+        yield marker
+    finally:
+        _running.remove(marker)
+        for path in marker.cleared:
+            marker.add({file: file for file in _files_below(path)}, are_results=True)
+
+
+def check_folder(out: Path, command: str) -> None:
+    """Check that a folder is new, empty, or belongs to a command.
+
+    Raises:
+        LmmsEgoplanError: It does not, or its marker is damaged.
     """
     if out.exists() and not out.is_dir():
         raise LmmsEgoplanError(f"--out {out}: is a file; use a folder")
-    manifest = _read(out)
-    if manifest.command != command and out.is_dir() and any(out.iterdir()):
-        if manifest.command:
-            owner = f"`lmms-egoplan {manifest.command}` wrote it"
-        else:
-            owner = "it contains other files"
-        raise LmmsEgoplanError(f"--out {out}: {owner}; set a new or empty folder")
-    return manifest
+    if not out.is_dir() or {path.name for path in out.iterdir()} <= {LOCK}:
+        return
+    marker = out / MARKER
+    if not marker.is_file():
+        raise LmmsEgoplanError(f"--out {out}: it contains other files; set a new or empty folder")
+    try:
+        owner = json.loads(marker.read_text(encoding="utf-8").partition("\n")[0])["command"]
+    except (ValueError, TypeError, LookupError) as error:
+        raise LmmsEgoplanError(
+            f"--out {out}: {marker} is damaged; set a new or empty folder"
+        ) from error
+    if owner != command:
+        raise LmmsEgoplanError(
+            f"--out {out}: `lmms-egoplan {owner}` wrote it; set a new or empty folder"
+        )
 
 
 @contextmanager
-def claimed_folder(out: Path, command: str, inputs: Sequence[Path] = ()) -> Iterator[None]:
-    """Create a folder, or reuse one of the same command.
+def results_of(out: Path, last: str = "") -> Iterator[Path]:
+    """Yield an empty folder whose files become the results in `out` at the end.
 
-    At the end, list its new files in the manifest.
+    Outside of `output_folder`, files of the same names are replaced, and none is deleted.
 
     Args:
-        inputs: paths that the command reads.
+        out: The folder of `output_folder`, or one inside it.
+        last: Name of a file that marks the results as complete: deleted before any other file
+            changes, and written after all of them.
 
     Raises:
-        LmmsEgoplanError: the path or a parent is a file; the folder has other content; an input
-            would be replaced.
+        LmmsEgoplanError: A file of the same name is not the command's.
+        OSError: The folder is not writable.
     """
-    manifest = check_folder(out, command)
-    before = _versions(out)
-    listed = before.keys() & {*manifest.files}
-    replaced = _names_with_parents(listed)
-    for path in inputs:
-        if _name(path, out) in replaced:
-            raise LmmsEgoplanError(
-                f"--out {out} would replace the input {path}; set another folder"
-            )
-    if manifest.theirs is None:
-        foreign = before.keys() - listed - {*manifest.left}
-    else:
-        foreign = before.keys() & {*manifest.theirs}
-    with _writable(out, out) as is_new:
-        started = manifest.model_copy(update={"command": command, "theirs": sorted(foreign)})
-        _write(out, started)
-
-        def finish() -> None:
-            after = _versions(out)
-            files = {name for name in after if name in listed or before.get(name) != after[name]}
-            if is_new and not files:
-                (out / MANIFEST).unlink(missing_ok=True)
-                return
-            left = after.keys() - files - foreign
-            lists = {"files": sorted(files), "theirs": None, "left": sorted(left)}
-            _write(out, started.model_copy(update=lists))
-
-        _running.append(_Output(out, listed, foreign))
-        try:
-            with _finishing(finish):
-                yield
-        finally:
-            _running.pop()
+    out.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=UNFINISHED, dir=out) as scratch:
+        yield Path(scratch)
+        files = {out / file.relative_to(scratch): file for file in _files_below(Path(scratch))}
+        marker = _marker_of(out)
+        if marker is not None:
+            for path in files:
+                marker.check(path)
+            marker.add(files, are_results=True)
+        if last:
+            (out / last).unlink(missing_ok=True)
+        for path in sorted(files, key=lambda path: path == out / last):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            files[path].replace(path)
+        if marker is not None:
+            marker.delete_results(out, files)
 
 
-def _names_with_parents(names: Iterable[str]) -> set[str]:
-    """Return relative paths with the paths of all folders that contain them."""
-    paths = {"."}
-    for name in names:
-        paths.add(name)
-        paths.update(str(parent) for parent in Path(name).parents)
-    return paths
+def clear(paths: Collection[Path]) -> None:
+    """Delete what an earlier run wrote at these paths, where other programs will write.
+
+    Raises:
+        LmmsEgoplanError: There are other files, or files of a killed run.
+    """
+    for path in paths:
+        marker = _marker_of(path)
+        for file in _files_below(path):
+            if marker is None or not marker.is_own(file):
+                raise LmmsEgoplanError(
+                    f"{file}: no finished run wrote this file; move or delete it"
+                )
+    for path in paths:
+        marker = _marker_of(path)
+        if marker is not None:
+            marker.delete_results(path)
+            marker.cleared.append(path)
+        for folder, _, _ in os.walk(path, topdown=False):
+            Path(folder).rmdir()
 
 
 @contextmanager
-def claimed_file(
-    out: Path, command: str, inputs: Sequence[Path] = (), also: Sequence[str] = ()
+def output_file(
+    out: Path | None, inputs: Sequence[Path] = (), *, overwrite: bool, also: Sequence[Path] = ()
 ) -> Iterator[None]:
-    """Check that a file is new, or that the same command wrote it.
-
-    At the end, record its command in the manifest.
+    """Let a command write the file `out`, whose folder is created.
 
     Args:
-        inputs: paths that the command reads.
-        also: see `also_writes`.
+        inputs: Files that the command reads.
+        overwrite: Whether existing files may be replaced.
+        also: Further files that the command may write.
 
     Raises:
-        LmmsEgoplanError: the path is a folder or a file of another origin, a parent is a file, or
-            an input would be replaced.
+        LmmsEgoplanError: A rule of this module forbids it, or the volume is full.
     """
-    names = {"stem": out.stem, "name": out.name, "suffix": out.suffix}
-    paths = [out, *(out.with_name(name.format(**names)) for name in also)]
-    earlier_files = {name for name, writer in _read(out.parent).single.items() if writer == command}
+    if out is None or not is_first_process():
+        yield
+        return
+    paths = [out, *also]
     for path in paths:
         if path.is_dir():
             raise LmmsEgoplanError(f"--out {out}: {path} is a folder; set a file")
-        if path.resolve() in inputs:
-            raise LmmsEgoplanError(f"--out {out} would replace the input {path}; set another file")
-        if path.exists() and path.name not in earlier_files:
+        if path.resolve() in [file.resolve() for file in inputs]:
+            raise LmmsEgoplanError(f"--out {out}: {path} is an input; set another file")
+        if os.path.lexists(path) and not overwrite:
             raise LmmsEgoplanError(
-                f"--out {out}: {path} exists, and `lmms-egoplan {command}` did not write it; "
-                "set another file, or move this one"
+                f"--out {out}: {path} exists; set another file, or replace it with --overwrite"
             )
-    with _writable(out.parent, out):
-        before = {path: _version(path) for path in paths}
+    versions = {path: _version(path) for path in paths}
 
-        def finish() -> None:
-            written = {}
-            for path in paths:
-                if path.is_file() and _version(path) != before[path]:
-                    written[path.name] = command
-            if not written:
-                return
-            with _locked(out.parent):
-                manifest = _read(out.parent)
-                single = manifest.single | written
-                _write(out.parent, manifest.model_copy(update={"single": single}))
+    def check(_: Path, path: Path) -> bool:
+        if path in versions and _version(path) != versions[path]:
+            raise LmmsEgoplanError(f"--out {out}: {path} has changed; set another file")
+        return path in versions
 
-        with _finishing(finish):
-            yield
-
-
-@contextmanager
-def _finishing(finish: Callable[[], None]) -> Iterator[None]:
-    """Call `finish` at the end, even after an error. The error is raised even if `finish` fails."""
-    try:
+    with (
+        with_volume_in_error(out, UNFINISHED),
+        _writable_folder(out.parent, out),
+        guarded_by(check),
+    ):
         yield
-    except BaseException:
-        with suppress(OSError):
-            finish()
-        raise
-    finish()
 
 
 @contextmanager
-def _writable(folder: Path, out: Path) -> Iterator[bool]:
-    """Create a folder and check that it is writable.
-
-    At the end, remove new folders that are still empty.
-
-    Yields:
-        True if the folder did not exist.
-    """
+def _writable_folder(folder: Path, out: Path) -> Iterator[None]:
+    """Create a folder and check that it is writable. At the end, remove it if nothing is in it."""
     new_folders = [path for path in (folder, *folder.parents) if not path.exists()]
     if new_folders and not new_folders[-1].parent.is_dir():
         raise LmmsEgoplanError(
@@ -333,90 +299,54 @@ def _writable(folder: Path, out: Path) -> Iterator[bool]:
     try:
         with with_path_in_error(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=folder) as file:
+            with TemporaryFile(dir=folder) as file:
                 file.write(b"\n")
-        yield bool(new_folders)
+        yield
     finally:
         for path in new_folders:
             if path.is_dir() and not any(path.iterdir()):
                 path.rmdir()
 
 
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Prevent other processes from changing a folder's manifest.
-
-    This has no effect on file systems without locks.
-    """
-    lock = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(lock)
+def _marker_of(path: Path) -> _Marker | None:
+    """Return the marker of the innermost output folder that contains a path."""
+    for marker in reversed(_running):
+        if marker.name(path) is not None:
+            return marker
+    return None
 
 
-def _read(folder: Path) -> _Manifest:
-    path = folder / MANIFEST
-    if not path.is_file():
-        return _Manifest()
-    return read_as(_Manifest, str(path), read_json(path))
+def _files_below(path: Path) -> list[Path]:
+    """Return a file itself, or all files and symlinks below a folder."""
+    if path.is_symlink() or not path.is_dir():
+        return [path] if os.path.lexists(path) else []
+    files: list[Path] = []
+    for child in sorted(path.iterdir()):
+        files += _files_below(child)
+    return files
 
 
-def _write(folder: Path, manifest: _Manifest) -> None:
-    """Write the manifest atomically."""
-    unfinished = folder / f"{MANIFEST}.{os.getpid()}"
-    try:
-        unfinished.write_text(json.dumps(manifest.model_dump()) + "\n", encoding="utf-8")
-        unfinished.replace(folder / MANIFEST)
-    finally:
-        unfinished.unlink(missing_ok=True)
-
-
-def _versions(folder: Path) -> dict[str, tuple[int, int] | None]:
-    """Return the version of each file below a folder, by relative path, without the manifest."""
-    versions = {}
-    for root, _, names in os.walk(folder):
-        for name in names:
-            if name != MANIFEST:
-                path = Path(root, name)
-                versions[str(path.relative_to(folder))] = _version(path)
-    return versions
-
-
-def _version(path: Path) -> tuple[int, int] | None:
+def _version(path: Path) -> Version | None:
+    """Return the version of a file; None if it does not exist or is a folder."""
     try:
         status = path.lstat()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    return status.st_ino, status.st_mtime_ns
+    return None if S_ISDIR(status.st_mode) else (status.st_size, status.st_mtime_ns)
 
 
-def _name(path: Path, root: Path) -> str | None:
-    """Return a path relative to a folder; None if it is outside."""
-    resolved = path.parent.resolve() / path.name
-    root = root.resolve()
-    return str(resolved.relative_to(root)) if resolved.is_relative_to(root) else None
+def _remove_empty_folders(folder: Path, root: Path) -> None:
+    """Remove a folder and its parents below `root` as far as they are empty."""
+    while folder != root and not any(folder.iterdir()):
+        folder.rmdir()
+        folder = folder.parent
 
 
-def _is_full(error: Exception) -> bool:
-    """Return whether an error means a full or read-only volume.
-
-    Some libraries have errors without a number; these are recognised by their message.
-    """
-    if getattr(error, "errno", None) in _FULL:
-        return True
-    message = str(error)
-    return any(text in message for text in _FULL_TEXTS)
-
-
-def _full(error: Exception, out: Path) -> str:
-    file = Path(getattr(error, "filename", None) or out).absolute()
-    mount = next(path for path in (file, *file.parents) if os.path.ismount(path))
-    free = shutil.disk_usage(mount).free
-    reason = getattr(error, "strerror", None) or error
-    return (
-        f"{file}: cannot be written: {reason}. The volume {mount} has {free:,} bytes free. "
-        "Free some space, or set another --out."
-    )
+def _delete_unfinished(folder: Path) -> None:
+    """Delete the temporary folders of killed runs, except those of outputs inside this one."""
+    for path, names, files in os.walk(folder):
+        if MARKER in files and Path(path) != folder:
+            names.clear()
+        for name in [name for name in names if name.startswith(UNFINISHED)]:
+            names.remove(name)
+            shutil.rmtree(Path(path, name))

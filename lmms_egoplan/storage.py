@@ -1,7 +1,6 @@
 """Store prepared data on disk: one folder per benchmark and split, written atomically."""
 
 import json
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import whole_folder
 from lmms_egoplan.jsonl import decode
 from lmms_egoplan.paths import LMMS_EVAL_TASKS, data_root
 from lmms_egoplan.validation import Checked, listing, read_as
@@ -281,22 +281,10 @@ class PreparedData:
         }
         fields |= summary
         text = json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
-        target = split_dir(self.benchmark, split)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{split}.", dir=target.parent) as scratch:
-            fresh = Path(scratch) / "new"
-            old = Path(scratch) / "old"
+        with whole_folder(split_dir(self.benchmark, split)) as folder:
             with without_bars():
-                DatasetDict({split: dataset}).save_to_disk(fresh)
-            (fresh / _SUMMARY).write_text(text, encoding="utf-8")
-            if target.exists():
-                target.replace(old)
-            try:
-                fresh.replace(target)
-            except OSError:
-                if old.exists() and not target.exists():
-                    old.replace(target)
-                raise
+                DatasetDict({split: dataset}).save_to_disk(folder)
+            (folder / _SUMMARY).write_text(text, encoding="utf-8")
         return fields
 
     def load(self, split: str) -> "Dataset":

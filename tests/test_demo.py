@@ -51,8 +51,8 @@ from lmms_egoplan.judging.judge import judge_all
 from lmms_egoplan.judging.judgement import JudgeRequest
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.media.frames import count_video_frames, read_frame_folder, read_video_frames
-from lmms_egoplan.outputs import MANIFEST
 from lmms_egoplan.stats.intervals import FEWEST_CLUSTERS
+from markers import write_marker
 from ranking.reference import user_turn
 
 ROOT = Path(__file__).parents[1]
@@ -501,8 +501,7 @@ def write_earlier_folder(out: Path) -> None:
     stale = out / "results" / "checkpoint" / "20200101_000000_results.json"
     stale.parent.mkdir(parents=True)
     stale.write_text("{}")
-    manifest = {"command": "demo", "files": [str(stale.relative_to(out))]}
-    (out / MANIFEST).write_text(json.dumps(manifest))
+    write_marker(out, "demo", [stale.relative_to(out)])
     (out / "notes.txt").write_text("mine")
 
 

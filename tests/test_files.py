@@ -58,10 +58,11 @@ def test_never_leaves_the_root(parts):
 
 
 def test_a_file_is_locked_once_and_needs_its_folder(tmp_path):
-    lock = lock_file(tmp_path / "lock")
-    assert lock is not None
-    assert lock_file(tmp_path / "lock") is None
-    lock.close()
-    assert lock_file(tmp_path / "lock") is not None
-    with pytest.raises(OSError, match="absent/lock"):
-        lock_file(tmp_path / "absent" / "lock")
+    with lock_file(tmp_path / "lock") as is_locked:
+        assert is_locked
+        with lock_file(tmp_path / "lock") as is_locked:
+            assert not is_locked
+    with lock_file(tmp_path / "lock") as is_locked:
+        assert is_locked
+    with pytest.raises(OSError, match="absent/lock"), lock_file(tmp_path / "absent" / "lock"):
+        pass

@@ -5,7 +5,6 @@ from contextlib import closing
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated, Literal
 
 import typer
@@ -46,7 +45,18 @@ from lmms_egoplan.benchmarks.base import DEMO_SETS
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.demo.sets import copy_set
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.options import Ego4d, EpicKitchens, Instances, Runs, Sample
+from lmms_egoplan.files import whole_folder
+from lmms_egoplan.options import (
+    Ego4d,
+    EpicKitchens,
+    Instances,
+    OutFile,
+    OutFolder,
+    Overwrite,
+    Runs,
+    Sample,
+)
+from lmms_egoplan.outputs import output_file, output_folder
 from lmms_egoplan.prepared_counts import SkipMissing
 from lmms_egoplan.stats.correction import FEWEST_RATED
 
@@ -160,7 +170,7 @@ def _number(value: float | None) -> str:
 
 def export(
     db: _Database,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the exported files.")],
+    out: OutFolder,
     label_studio: Annotated[
         bool,
         typer.Option(
@@ -172,13 +182,14 @@ def export(
 
     Example: `lmms-egoplan annotate export labels.sqlite --out labels`
     """
-    with closing(_open(db)) as store:
-        if label_studio:
-            lines = write_label_studio(store.flow, store.items(), media_folder(db), out)
-        else:
-            lines = export_labels(store.flow, store.labelled(), out)
-    for line in lines:
-        typer.echo(line)
+    with output_folder(out, "annotate export"):
+        with closing(_open(db)) as store:
+            if label_studio:
+                lines = write_label_studio(store.flow, store.items(), media_folder(db), out)
+            else:
+                lines = export_labels(store.flow, store.labelled(), out)
+        for line in lines:
+            typer.echo(line)
 
 
 def import_labels(
@@ -202,16 +213,14 @@ def import_labels(
             typer.echo(line)
 
 
-def backup(
-    db: _Database, out: Annotated[Path, typer.Option(metavar="FILE", help="Path of the copy.")]
-) -> None:
+def backup(db: _Database, out: OutFile, overwrite: Overwrite = False) -> None:
     """Copy a database of labels. Works while its page is open.
 
     The copy has no images or clips: they stay in the folder `labels.sqlite.media`.
 
     Example: `lmms-egoplan annotate backup labels.sqlite --out labels-monday.sqlite`
     """
-    with closing(Database(db)) as database:
+    with output_file(out, [db], overwrite=overwrite), closing(Database(db)) as database:
         typer.echo(f"Written to {out}: {database.backup(out)} labels")
 
 
@@ -219,10 +228,7 @@ def demo(
     benchmark: Annotated[
         str, typer.Argument(metavar="BENCHMARK", help=f"One of {', '.join(LABELLED)}.")
     ],
-    out: Annotated[
-        Path,
-        typer.Option(metavar="DIR", help="Folder for the rendered set and the database of labels."),
-    ] = Path("lmms-egoplan-labels-demo"),
+    out: OutFolder = Path("lmms-egoplan-labels-demo"),
     annotators: _Annotators = None,
     per_item: _PerItem = None,
     host: _Host = _HOST,
@@ -232,21 +238,20 @@ def demo(
 
     Example: `lmms-egoplan annotate demo egoplan`
     """
-    if benchmark not in LABELLED:
-        raise LmmsEgoplanError(
-            f"Unknown benchmark {benchmark!r}; choose one of {', '.join(LABELLED)}"
-        )
-    flow = load_flow(benchmark)
-    rendered = DEMO_SETS[benchmark]
-    out = out.resolve()
-    source = out / rendered.folder
-    if not source.is_dir():
-        out.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix=".copying", dir=out) as unfinished:
-            copy_set(rendered, Path(unfinished)).rename(source)
-    read = partial(flow.demo_items, source)
-    team = Team(annotators, per_item)
-    store = open_store(flow, out / f"{benchmark}.sqlite", read, str(source), team)
+    with output_folder(out, "annotate demo"):
+        if benchmark not in LABELLED:
+            raise LmmsEgoplanError(
+                f"Unknown benchmark {benchmark!r}; choose one of {', '.join(LABELLED)}"
+            )
+        flow = load_flow(benchmark)
+        rendered = DEMO_SETS[benchmark]
+        team = Team(annotators, per_item)
+        source = out.resolve() / rendered.folder
+        if not source.is_dir():
+            with whole_folder(source) as folder:
+                copy_set(rendered, folder.parent)
+        read = partial(flow.demo_items, source)
+        store = open_store(flow, source.with_name(f"{benchmark}.sqlite"), read, str(source), team)
     serve(store, host, port)
 
 

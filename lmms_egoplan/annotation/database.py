@@ -23,7 +23,7 @@ from typing import Any
 from lmms_egoplan.annotation.flow import Item
 from lmms_egoplan.annotation.study import ANNOTATOR, MAIN, QUALIFICATION, Study
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.files import lock_file, write_whole
+from lmms_egoplan.files import lock_file, whole_file, write_whole
 from lmms_egoplan.text import clean_text
 
 # Increase when the tables change.
@@ -253,9 +253,8 @@ class Database:
             if exclusive:
                 # Prevents a second server. The lock ends with the process.
                 lock = lock_file(path.resolve().with_name(f"{path.resolve().name}.lock"))
-                if lock is None:
+                if not connections.enter_context(lock):
                     raise StoreError(f"{path}: in use by another server; stop that one first")
-                connections.enter_context(closing(lock))
             self._open(connections, exclusive=exclusive)
             self._connections = connections.pop_all()
 
@@ -278,13 +277,12 @@ class Database:
             StoreError: The database cannot be read, or the copy is damaged.
             OSError: The copy cannot be written.
         """
-        with NamedTemporaryFile(prefix=f".{target.name}.", dir=target.parent) as unfinished:
-            with closing(sqlite3.connect(unfinished.name)) as copy, self._reading() as connection:
+        with whole_file(target) as unfinished:
+            unfinished.touch(0o600)
+            with closing(sqlite3.connect(unfinished)) as copy, self._reading() as connection:
                 connection.backup(copy)
                 _check_whole(copy)
                 (labels,) = copy.execute("SELECT count(*) FROM counting").fetchone()
-            write_whole(target, Path(unfinished.name).read_bytes())
-        target.chmod(0o600)
         return labels
 
     def rows(self, query: str, parameters: Mapping[str, Any] | None = None) -> list[sqlite3.Row]:

@@ -23,6 +23,7 @@ from lmms_egoplan.annotation.study import GOLD, TRAINING
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import json_lines
+from lmms_egoplan.outputs import results_of
 from lmms_egoplan.report.samples import read_mark, write_folder
 from lmms_egoplan.text import csv_text, numbered
 
@@ -117,13 +118,6 @@ def write_label_studio(
         FrameError: A clip or image cannot be created.
         OSError: The folder cannot be written.
     """
-
-    def show(media: Media) -> str:
-        file = folder.file(media)
-        (out / "media").mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, out / "media" / file.name)
-        return f"{_LOCAL}media/{file.name}"
-
     forms = [flow.form(item.contents) for item in items]
     # Every task needs all variables of the interface, so missing ones are empty.
     blank: dict[str, str] = {}
@@ -131,14 +125,18 @@ def write_label_studio(
         for name, _ in _named(form):
             blank[name] = ""
             blank[f"{name}_title"] = ""
-    tasks = []
-    for number, form in enumerate(forms):
-        tasks.append({"data": {"number": number} | blank | task_data(form, show)})
-    write_whole(out / "tasks.json", json.dumps(tasks, indent=1, ensure_ascii=False) + "\n")
     guide: dict[str, None] = {}
     for item in items:
         guide |= dict.fromkeys(flow.guide_to(item.contents))
-    write_whole(out / "config.xml", _configuration(flow.title, guide, forms) + "\n")
+    with results_of(out) as results:
+        copies = results / "media"
+        copies.mkdir()
+        tasks = []
+        for number, form in enumerate(forms):
+            data = task_data(form, lambda media: _copy(folder.file(media), copies))
+            tasks.append({"data": {"number": number} | blank | data})
+        write_whole(results / "tasks.json", json.dumps(tasks, indent=1, ensure_ascii=False) + "\n")
+        write_whole(results / "config.xml", _configuration(flow.title, guide, forms) + "\n")
     return [
         f"{out / 'config.xml'}: the labelling interface",
         f"{out / 'tasks.json'}: {len(tasks)} tasks",
@@ -146,6 +144,12 @@ def write_label_studio(
         "LABEL_STUDIO_LOCAL_FILES_SERVING_ENABLED=true "
         f"LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT={out.resolve()}",
     ]
+
+
+def _copy(file: Path, copies: Path) -> str:
+    """Copy a picture or clip, and return its address for Label Studio."""
+    shutil.copyfile(file, copies / file.name)
+    return f"{_LOCAL}media/{file.name}"
 
 
 def task_data(form: Form, show: Callable[[Media], str] | None = None) -> dict[str, Any]:

@@ -37,14 +37,14 @@ from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.judging.asking import EstimateOnly, LlmUsage, MaxCost, MaxRequests, Prices, Retry
 from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
-from lmms_egoplan.options import Instances, LabelledPlans, Splits
-from lmms_egoplan.outputs import also_writes
+from lmms_egoplan.options import Instances, LabelledPlans, OutFile, OutFolder, Overwrite, Splits
+from lmms_egoplan.outputs import output_file, output_folder
 from lmms_egoplan.prepared_counts import SkipMissing, print_counts, print_question_sets
 from lmms_egoplan.report.actplan import error_judge, marks
 from lmms_egoplan.report.actplan.figure_4 import described_activities, write_prepared_figure_4
 from lmms_egoplan.report.document import write_figure
 from lmms_egoplan.report.published import load_table
-from lmms_egoplan.report.samples import write_folder
+from lmms_egoplan.report.samples import MARK, write_folder
 from lmms_egoplan.stats.agreement import MIN_ITEMS
 from lmms_egoplan.storage import split_dir, summary_path
 
@@ -176,7 +176,6 @@ def _print_unusual_images(summary: Mapping[str, Any], path: Path) -> None:
     )
 
 
-@also_writes("{stem}_figure_5.png", "{stem}_figure_5.svg")
 def score(
     plans: Annotated[
         Path,
@@ -189,7 +188,8 @@ def score(
             ),
         ),
     ],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="JSON file for the scores.")],
+    out: OutFile,
+    overwrite: Overwrite = False,
 ) -> None:
     """Score plans for ActPlan-1K's activities against their gold plans.
 
@@ -205,28 +205,31 @@ def score(
 
     Example: `lmms-egoplan score actplan plans.jsonl --out scores.json`
     """
-    if out.is_dir() or out.resolve() == plans.resolve():
-        raise LmmsEgoplanError(
-            f"{out}: --out must be a new file, not a folder and not the file of plans"
-        )
-    scores = score_stored(read_plans(plans))
-    write_whole(out, json.dumps(scores, indent=1, ensure_ascii=False) + "\n")
-    _print_scores(scores["summary"])
-    typer.echo(f"Written to {out}")
-    _write_figure_5(out, scores["samples"])
+    with output_file(out, [plans], overwrite=overwrite, also=_figure_5_paths(out)):
+        scores = score_stored(read_plans(plans))
+        write_whole(out, json.dumps(scores, indent=1, ensure_ascii=False) + "\n")
+        _print_scores(scores["summary"])
+        typer.echo(f"Written to {out}")
+        _write_figure_5(out, scores["samples"])
+
+
+def _figure_5_paths(out: Path) -> tuple[Path, Path]:
+    """Return the paths of the figure, next to the file of scores: PNG and SVG."""
+    key = f"{out.stem}_figure_5"
+    return out.with_name(f"{key}.png"), out.with_name(f"{key}.svg")
 
 
 def _write_figure_5(out: Path, samples: Sequence[Mapping[str, Any]]) -> None:
     """Draw people's verdicts by length next to the file of scores; nothing without verdicts."""
-    key = f"{out.stem}_figure_5"
-    # Remove the figure of an earlier run. `also_writes` refuses other files of this name.
-    for suffix in ("png", "svg"):
-        out.with_name(f"{key}.{suffix}").unlink(missing_ok=True)
     labelled = [{"model": "plans", **sample} for sample in samples if "correct" in sample]
     figure = marks.length_figure(marks.correct_by_length(labelled))
+    picture, drawing = _figure_5_paths(out)
     if figure is not None:
-        write_figure(out.parent, replace(figure, key=key))
-        typer.echo(f"Correctness by people and length (Fig. 5): {out.with_name(f'{key}.png')}")
+        write_figure(out.parent, replace(figure, key=picture.stem))
+        typer.echo(f"Correctness by people and length (Fig. 5): {picture}")
+    else:  # Delete the figure of earlier scores, which --overwrite allows.
+        picture.unlink(missing_ok=True)
+        drawing.unlink(missing_ok=True)
 
 
 def score_stored(stored: Sequence[StoredPlan]) -> dict[str, Any]:
@@ -367,12 +370,7 @@ def judge(
             ),
         ),
     ],
-    out: Annotated[
-        Path,
-        typer.Option(
-            metavar="DIR", help="Output folder; pass it to `report` to show the judgements."
-        ),
-    ],
+    out: OutFolder,
     instances: Instances = None,
     retry_rejected: Retry = False,
     estimate: EstimateOnly = False,
@@ -388,34 +386,43 @@ def judge(
 
     Example: `lmms-egoplan judge actplan labels/plans.jsonl --out judged-errors`
     """
-    asking = LlmUsage(
-        retry_rejected, estimate, prices, probes=True, max_requests=max_requests, max_cost=max_cost
-    )
-    settings = language_model(DEFAULT_MODEL, asking=asking)
-    stored = [(plan.model or path.stem, plan) for path in plans for plan in read_plans(path)]
-    wrong = [(model, plan) for model, plan in stored if not plan.labels["correct"]]
-    if not wrong:
-        raise LmmsEgoplanError(f"people called all {len(stored)} plans correct; nothing to judge")
-    judged = error_judge.judge_errors(
-        wrong, instances_of({plan.plan.id for _, plan in wrong}, instances), settings
-    )
-    settings.asking.finish_estimate()
-    lines = json_lines(plan.model_dump() for plan in judged)
-    write_folder(out, "actplan", {error_judge.JUDGED_ERRORS: lines})
-    _print_errors(judged)
-    typer.echo(
-        f"Skipped because people called them correct: {len(stored) - len(wrong)} of "
-        f"{len(stored)} plans"
-    )
-    typer.echo(f"Written to {out / error_judge.JUDGED_ERRORS}")
-    settings.asking.print_cost()
-    unjudged = [plan for plan in judged if plan.judge is None]
-    if unjudged:
-        raise LmmsEgoplanError(
-            f"{len(unjudged)} of {len(judged)} plans are not judged, for example {unjudged[0].id} "
-            f"of {unjudged[0].model}: {unjudged[0].error}. Repeat the command to retry plans "
-            "without a reply; add --retry-rejected to also retry unusable replies"
+    with output_folder(out, "judge actplan", [MARK, error_judge.JUDGED_ERRORS]):
+        asking = LlmUsage(
+            retry_rejected,
+            estimate,
+            prices,
+            probes=True,
+            max_requests=max_requests,
+            max_cost=max_cost,
         )
+        settings = language_model(DEFAULT_MODEL, asking=asking)
+        stored = [(plan.model or path.stem, plan) for path in plans for plan in read_plans(path)]
+        wrong = [(model, plan) for model, plan in stored if not plan.labels["correct"]]
+        if not wrong:
+            raise LmmsEgoplanError(
+                f"people called all {len(stored)} plans correct; nothing to judge"
+            )
+        judged = error_judge.judge_errors(
+            wrong, instances_of({plan.plan.id for _, plan in wrong}, instances), settings
+        )
+        settings.asking.finish_estimate()
+        lines = json_lines(plan.model_dump() for plan in judged)
+        write_folder(out, "actplan", {error_judge.JUDGED_ERRORS: lines})
+        _print_errors(judged)
+        typer.echo(
+            f"Skipped because people called them correct: {len(stored) - len(wrong)} of "
+            f"{len(stored)} plans"
+        )
+        typer.echo(f"Written to {out / error_judge.JUDGED_ERRORS}")
+        settings.asking.print_cost()
+        unjudged = [plan for plan in judged if plan.judge is None]
+        if unjudged:
+            raise LmmsEgoplanError(
+                f"{len(unjudged)} of {len(judged)} plans are not judged, for example "
+                f"{unjudged[0].id} of {unjudged[0].model}: {unjudged[0].error}. Repeat the command "
+                "to retry plans without a reply; add --retry-rejected to also retry unusable "
+                "replies"
+            )
 
 
 def _print_errors(judged: list[error_judge.JudgedPlan]) -> None:

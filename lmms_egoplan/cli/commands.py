@@ -22,7 +22,6 @@ from typer.core import TyperCommand, TyperGroup
 import lmms_egoplan
 from lmms_egoplan.benchmarks.presets import reject_former_variable
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.outputs import guard_output
 from lmms_egoplan.processes import end_on_signals, exit_code
 
 _PACKAGE = Path(lmms_egoplan.__file__).parent
@@ -67,7 +66,7 @@ def command_tree() -> tuple[dict[str, str], dict[str, str]]:
 
 
 def load_command(path: str) -> "Command":
-    """Import a command's module and build the command, with the rule for ``--out``."""
+    """Import a command's module and build the command."""
     module, _, name = command_tree()[1][path].partition(":")
     function = getattr(import_module(f"lmms_egoplan.{module}"), name)
     if path in _PASSED_THROUGH:
@@ -83,7 +82,7 @@ def load_command(path: str) -> "Command":
         help=inspect.getdoc(function),
         context_settings=settings,
     )
-    register(guard_output(path, function))
+    register(function)
     command = typer.main.get_command(app)
     assert isinstance(command, Command)
     return command

@@ -1,26 +1,18 @@
 """``lmms-egoplan demo``: run an evaluation without a GPU, a network or datasets."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from rich.console import Console
 
 from lmms_egoplan.benchmarks.base import BENCHMARKS, DEMO_SETS
 from lmms_egoplan.harnesses.requirements import require
+from lmms_egoplan.options import OutFolder
+from lmms_egoplan.outputs import output_folder
 from lmms_egoplan.report.runs import read_scores
 from lmms_egoplan.report.terminal import print_runs
 
 
-def demo(
-    out: Annotated[
-        Path,
-        typer.Option(
-            metavar="DIR",
-            help="Folder for all files of the demo. Replaces the files of an earlier demo.",
-        ),
-    ] = Path("lmms-egoplan-demo"),
-) -> None:
+def demo(out: OutFolder = Path("lmms-egoplan-demo")) -> None:
     """Run a full evaluation with toy models, from images to the report.
 
     The demo contains small rendered sets in the formats of all benchmarks. It prepares them, runs
@@ -30,12 +22,13 @@ def demo(
 
     Example: `lmms-egoplan demo --out /tmp/demo`
     """
-    require("lmms_eval", "lmms-eval", "lmms-egoplan")
-    from lmms_egoplan.demo.run import run_demo
+    with output_folder(out, "demo"):
+        require("lmms_eval", "lmms-eval", "lmms-egoplan")
+        from lmms_egoplan.demo.run import run_demo
 
-    console = Console()
+        console = Console()
 
-    def show_scores(results: Path) -> None:
-        print_runs(read_scores([results]).runs, console, BENCHMARKS)
+        def show_scores(results: Path) -> None:
+            print_runs(read_scores([results]).runs, console, BENCHMARKS)
 
-    run_demo(out, console, [*DEMO_SETS.values()], show_scores)
+        run_demo(out, console, [*DEMO_SETS.values()], show_scores)

@@ -20,20 +20,22 @@ from lmms_egoplan.benchmarks.egointent.records import (
 )
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.judging.asking import (
+    RETRY_FILE,
     Batch,
     Concurrency,
     EstimateOnly,
     LlmUsage,
     MaxCost,
     MaxRequests,
-    Out,
     Prices,
     Retry,
     end,
+    partial_path,
     written_path,
 )
 from lmms_egoplan.judging.settings import language_model
-from lmms_egoplan.outputs import also_writes
+from lmms_egoplan.options import OutFile, Overwrite
+from lmms_egoplan.outputs import output_file
 from lmms_egoplan.prepared_counts import Figures, SkipMissing, Verify, print_summary, write_figures
 from lmms_egoplan.report.egointent.answer_files import (
     judge_stored,
@@ -148,23 +150,24 @@ def _read_keys(keys: Sequence[str]) -> dict[str, str]:
 
 def list_videos(
     annotations: Annotations,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Output file for the list of videos.")],
+    out: OutFile,
+    overwrite: Overwrite = False,
 ) -> None:
     """List the videos that EgoIntent's steps need, for Ego4D's downloader (`--video_uid_file`).
 
     Example: `lmms-egoplan data list egointent hub --out ids.txt`
     """
-    records = read_annotations(annotations)
-    videos = needed_videos(records)
-    write_whole(out, "\n".join(videos) + "\n")
-    typer.echo(
-        f"{len(records)} steps in {len(videos)} videos; the steps show "
-        f"{sum(videos.values()) / 3600:.2f} hours. Video ids written to {out}; pass it to Ego4D's "
-        "downloader as --video_uid_file"
-    )
+    with output_file(out, [Path(annotations)], overwrite=overwrite):
+        records = read_annotations(annotations)
+        videos = needed_videos(records)
+        write_whole(out, "\n".join(videos) + "\n")
+        typer.echo(
+            f"{len(records)} steps in {len(videos)} videos; the steps show "
+            f"{sum(videos.values()) / 3600:.2f} hours. Video ids written to {out}; pass it to "
+            "Ego4D's downloader as --video_uid_file"
+        )
 
 
-@also_writes("{name}.partial")
 def judge(
     samples: Annotated[
         list[Path],
@@ -176,7 +179,7 @@ def judge(
             metavar="SAMPLES",
         ),
     ],
-    out: Out,
+    out: OutFile,
     concurrency: Concurrency = None,
     retry_rejected: Retry = False,
     batch: Batch = False,
@@ -184,6 +187,7 @@ def judge(
     prices: Prices = None,
     max_requests: MaxRequests = None,
     max_cost: MaxCost = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Judge stored answers to EgoIntent's steps, from a run or from another framework.
 
@@ -195,6 +199,8 @@ def judge(
     with LMMS_EGOPLAN_JUDGE_MODEL. Judgements are stored as they arrive. To resume an interrupted
     run, repeat the command.
 
+    If some answers cannot be judged and FILE exists, FILE.partial is written instead.
+
     `report` and `show` read the output. To judge within the harness instead, set a judge and repeat
     the run's command with `--use_cache`; no answer is generated again.
 
@@ -203,24 +209,25 @@ def judge(
     # Imported here because reports load SciPy.
     from lmms_egoplan.report.terminal import print_runs
 
-    asking = LlmUsage(
-        retry_rejected,
-        estimate,
-        prices,
-        batch,
-        probes=True,
-        max_requests=max_requests,
-        max_cost=max_cost,
-    )
-    settings = language_model(DEFAULT_JUDGE, None, asking, concurrency)
-    stored = read_stored(samples)
-    rows = rows_of(stored)
-    judged = judge_stored(stored, rows, settings)
-    settings.asking.finish_estimate()
-    unjudged = sum(None in step.rated.values() for step in judged)
-    written = written_path(out, unjudged)
-    write_judged(written, stored, judged)
-    benchmarks = [EGOINTENT]
-    print_runs([read_judged(written, benchmarks)], Console(), benchmarks)
-    settings.asking.print_cost()
-    end(written, unjudged, len(judged))
+    with output_file(out, samples, overwrite=overwrite, also=[partial_path(out)]):
+        asking = LlmUsage(
+            retry_rejected,
+            estimate,
+            prices,
+            batch,
+            probes=True,
+            max_requests=max_requests,
+            max_cost=max_cost,
+        )
+        settings = language_model(DEFAULT_JUDGE, None, asking, concurrency)
+        stored = read_stored(samples)
+        rows = rows_of(stored)
+        judged = judge_stored(stored, rows, settings)
+        settings.asking.finish_estimate()
+        unjudged = sum(None in step.rated.values() for step in judged)
+        written = written_path(out, unjudged)
+        write_judged(written, stored, judged)
+        benchmarks = [EGOINTENT]
+        print_runs([read_judged(written, benchmarks)], Console(), benchmarks)
+        settings.asking.print_cost()
+        end(written, unjudged, len(judged), retry=RETRY_FILE)

@@ -34,16 +34,22 @@ from lmms_egoplan.judging.asking import (
     end,
 )
 from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
-from lmms_egoplan.options import Ego4d, EpicKitchens, EpicVideoInfo, Runs, Sample
-from lmms_egoplan.outputs import also_writes
+from lmms_egoplan.options import (
+    Ego4d,
+    EpicKitchens,
+    EpicVideoInfo,
+    OutFile,
+    OutFolder,
+    Overwrite,
+    Runs,
+    Sample,
+)
+from lmms_egoplan.outputs import output_file, output_folder
 from lmms_egoplan.prepared_counts import Figures, SkipMissing, Verify, print_summary, write_figures
 from lmms_egoplan.report.egoplan.statistics import COLUMNS, statistics_files
-from lmms_egoplan.report.samples import write_folder
+from lmms_egoplan.report.samples import MARK, write_folder
 from lmms_egoplan.storage import load_summary
 from lmms_egoplan.text import join_list
-
-# Files that are written next to a list of videos.
-_ALSO_LISTED = ("{stem}_epic_kitchens{suffix}", "{stem}_frames.csv")
 
 Annotations = Annotated[
     Path, typer.Argument(metavar="ANNOTATIONS", help="EgoPlan's annotation file.")
@@ -75,11 +81,11 @@ Copy = Annotated[
         help="Public copy with media, instead of the videos: name (docs/comparing.md) and folder.",
     ),
 ]
-ClipsOut = Annotated[Path, typer.Option(metavar="DIR", help="Folder for the clips.")]
 Frames = Annotated[
     bool,
     typer.Option(
-        "--frames", help="Also write `*_frames.csv` next to `FILE`: the frames that tasks may read."
+        "--frames",
+        help="Also write `*_frames.csv` next to the output file: the frames that tasks may read.",
     ),
 ]
 
@@ -199,48 +205,57 @@ def _first_five(values: Sequence[Any]) -> str:
     return join_list([str(value) for value in values], most=5)
 
 
-@also_writes(*_ALSO_LISTED)
 def list_videos(
     annotations: Annotated[
         Path,
         typer.Argument(metavar="ANNOTATIONS", help="EgoPlan's annotation file for either split."),
     ],
-    out: Annotated[
-        Path, typer.Option(metavar="FILE", help="Output file for the list of Ego4D's videos.")
-    ],
+    out: OutFile,
     *,
     frames: Frames = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """List the videos that EgoPlan-Bench's questions need, for the publishers' downloaders.
 
-    `FILE` gets Ego4D's video ids, one per line, for the downloader's `--video_uid_file`.
+    The output file gets Ego4D's video ids, one per line, for the downloader's `--video_uid_file`.
     EPIC-KITCHENS' video ids are written to `*_epic_kitchens.txt` next to it.
 
     Example: `lmms-egoplan data list egoplan EgoPlan_validation.json --out ids.txt --frames`
     """
-    _write_lists(
-        needed_frames(records.read_annotations(annotations, None)),
-        out,
-        (EGO4D, EPIC_KITCHENS),
-        frames=frames,
-    )
+    with output_file(out, [annotations], overwrite=overwrite, also=_further_lists(out)):
+        _write_lists(
+            needed_frames(records.read_annotations(annotations, None)),
+            out,
+            (EGO4D, EPIC_KITCHENS),
+            frames=frames,
+        )
 
 
-@also_writes(*_ALSO_LISTED)
 def list_bench2_videos(
     annotations: Bench2Annotations,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Output file for the list of videos.")],
+    out: OutFile,
     *,
     frames: Frames = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """List the videos that EgoPlan-Bench2's questions need, for Ego4D's downloader
     (`--video_uid_file`).
 
     Example: `lmms-egoplan data list egoplan_bench2 hub --out ids.txt`
     """
-    _write_lists(
-        needed_frames(records.read_bench2_annotations(annotations)), out, (EGO4D,), frames=frames
-    )
+    with output_file(out, [Path(annotations)], overwrite=overwrite, also=_further_lists(out)):
+        _write_lists(
+            needed_frames(records.read_bench2_annotations(annotations)),
+            out,
+            (EGO4D,),
+            frames=frames,
+        )
+
+
+def _further_lists(out: Path) -> tuple[Path, Path]:
+    """Return the paths of the lists of EPIC-KITCHENS' videos and of frames."""
+    kitchens = out.with_name(f"{out.stem}_epic_kitchens{out.suffix}")
+    return kitchens, out.with_name(f"{out.stem}_frames.csv")
 
 
 def _write_lists(
@@ -260,7 +275,7 @@ def _write_lists(
             typer.echo(f"{source}: no videos needed, no list written")
             continue
         if source == EPIC_KITCHENS:
-            path = out.with_name(f"{out.stem}_epic_kitchens{out.suffix}")
+            path = _further_lists(out)[0]
             option = "--specific-videos"
             participants = sorted({video.video_id.split("_")[0] for video in source_videos})
             kitchens = f" of {len(participants)} participants ({', '.join(participants)})"
@@ -275,7 +290,7 @@ def _write_lists(
             f"hours. Written to {path}, for {option} of the downloader"
         )
     if frames:
-        _write_frames(videos, out.with_name(f"{out.stem}_frames.csv"))
+        _write_frames(videos, _further_lists(out)[1])
 
 
 def _write_frames(videos: Sequence[NeededFrames], path: Path) -> None:
@@ -292,7 +307,7 @@ def _write_frames(videos: Sequence[NeededFrames], path: Path) -> None:
 def cut(
     annotations: Annotations,
     split: Split,
-    out: ClipsOut,
+    out: OutFolder,
     epic_kitchens: EpicKitchens = None,
     ego4d: Ego4d = None,
     epic_video_info: EpicVideoInfo = None,
@@ -307,14 +322,15 @@ def cut(
     Example: `lmms-egoplan data cut egoplan EgoPlan_validation.json --split val --epic-kitchens
     EPIC-KITCHENS --ego4d ego4d/video_288p --out clips`
     """
-    roots = {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}
-    media = Media(roots, epic_video_info=epic_video_info, skip_missing=skip_missing)
-    _cut(annotations, records.read_annotations(annotations, split), media, out)
+    with output_folder(out, "data cut egoplan"):
+        roots = {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}
+        media = Media(roots, epic_video_info=epic_video_info, skip_missing=skip_missing)
+        _cut(annotations, records.read_annotations(annotations, split), media, out)
 
 
 def cut_bench2(
     annotations: Bench2Annotations,
-    out: ClipsOut,
+    out: OutFolder,
     ego4d: Ego4d = None,
     *,
     skip_missing: SkipMissing = False,
@@ -326,8 +342,9 @@ def cut_bench2(
 
     Example: `lmms-egoplan data cut egoplan_bench2 hub --ego4d ego4d/video_288p --out clips`
     """
-    questions = records.read_bench2_annotations(annotations)
-    _cut(annotations, questions, Media({EGO4D: ego4d}, skip_missing=skip_missing), out)
+    with output_folder(out, "data cut egoplan_bench2"):
+        questions = records.read_bench2_annotations(annotations)
+        _cut(annotations, questions, Media({EGO4D: ego4d}, skip_missing=skip_missing), out)
 
 
 def _cut(
@@ -352,7 +369,7 @@ def _cut(
 
 def judge(
     runs: Runs,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Output folder; pass it to `report`.")],
+    out: OutFolder,
     sample: Sample = None,
     retry_rejected: Retry = False,
     estimate: EstimateOnly = False,
@@ -377,19 +394,27 @@ def judge(
     from lmms_egoplan.report.egoplan import failures
     from lmms_egoplan.report.egoplan.wrong_answers import wrong_answers
 
-    asking = LlmUsage(
-        retry_rejected, estimate, prices, probes=True, max_requests=max_requests, max_cost=max_cost
-    )
-    settings = language_model(DEFAULT_MODEL, asking=asking)
-    judged = list(failures.judge_failures(wrong_answers(runs, sample), settings))
-    settings.asking.finish_estimate()
-    write_folder(
-        out, "egoplan", {failures.LABELS: json_lines(failure.model_dump() for failure in judged)}
-    )
-    for row in failures.share_rows(judged):
-        typer.echo(f"{row['model']}, {row['type']}: {row['count']} of {row['typed']} answers")
-    settings.asking.print_cost()
-    end(out / failures.LABELS, sum(failure.type is None for failure in judged), len(judged))
+    with output_folder(out, "judge egoplan", [MARK, failures.LABELS]):
+        asking = LlmUsage(
+            retry_rejected,
+            estimate,
+            prices,
+            probes=True,
+            max_requests=max_requests,
+            max_cost=max_cost,
+        )
+        settings = language_model(DEFAULT_MODEL, asking=asking)
+        judged = list(failures.judge_failures(wrong_answers(runs, sample), settings))
+        settings.asking.finish_estimate()
+        write_folder(
+            out,
+            "egoplan",
+            {failures.LABELS: json_lines(failure.model_dump() for failure in judged)},
+        )
+        for row in failures.share_rows(judged):
+            typer.echo(f"{row['model']}, {row['type']}: {row['count']} of {row['typed']} answers")
+        settings.asking.print_cost()
+        end(out / failures.LABELS, sum(failure.type is None for failure in judged), len(judged))
 
 
 def submit(
@@ -403,9 +428,7 @@ def submit(
             ),
         ),
     ],
-    out: Annotated[
-        Path, typer.Option(metavar="FILE", help="Output file for the submission, JSON.")
-    ],
+    out: OutFile,
     split: Annotated[
         Literal["val", "test"] | None,
         typer.Option(
@@ -415,6 +438,7 @@ def submit(
             )
         ),
     ] = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Write a submission for EgoPlan's leaderboard, which takes one file per split (val, test).
 
@@ -425,13 +449,14 @@ def submit(
     Example: `lmms-egoplan submit egoplan runs/model/20250101_120000_samples_egoplan_val.jsonl
     --out submission_val.json`
     """
-    predictions = submission.read_predictions(samples)
-    split = split or submission.split_of(samples)
-    ids = submission.split_ids(split)
-    labels = submission.build_submission(predictions, ids, split)
-    write_whole(out, json.dumps(labels, indent=1) + "\n")
-    typer.echo(
-        f"{len(labels)} labels for the {split} split written to {out}. They cover {len(labels):,} "
-        f"of {len(ids):,} prepared questions and {len(labels):,} of {EGOPLAN.official[split]:,} "
-        "official ones."
-    )
+    with output_file(out, [samples], overwrite=overwrite):
+        predictions = submission.read_predictions(samples)
+        split = split or submission.split_of(samples)
+        ids = submission.split_ids(split)
+        labels = submission.build_submission(predictions, ids, split)
+        write_whole(out, json.dumps(labels, indent=1) + "\n")
+        typer.echo(
+            f"{len(labels)} labels for the {split} split written to {out}. They cover "
+            f"{len(labels):,} of {len(ids):,} prepared questions and {len(labels):,} of "
+            f"{EGOPLAN.official[split]:,} official ones."
+        )

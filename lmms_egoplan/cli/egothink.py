@@ -22,20 +22,22 @@ from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.judging.asking import (
+    RETRY_FILE,
     Batch,
     Concurrency,
     EstimateOnly,
     LlmUsage,
     MaxCost,
     MaxRequests,
-    Out,
     Prices,
     Retry,
     end,
+    partial_path,
     written_path,
 )
 from lmms_egoplan.judging.settings import language_model
-from lmms_egoplan.outputs import also_writes
+from lmms_egoplan.options import OptionalOutFile, OutFile, Overwrite
+from lmms_egoplan.outputs import output_file
 from lmms_egoplan.prepared_counts import print_dimensions, print_question_sets
 from lmms_egoplan.report.egothink import answer_files
 from lmms_egoplan.report.egothink.agreement import (
@@ -116,7 +118,6 @@ def prepare(
         )
 
 
-@also_writes("{name}.partial")
 def judge(
     samples: Annotated[
         list[Path],
@@ -129,7 +130,7 @@ def judge(
             ),
         ),
     ],
-    out: Out,
+    out: OutFile,
     concurrency: Concurrency = None,
     repeats: Annotated[
         int,
@@ -153,6 +154,7 @@ def judge(
     prices: Prices = None,
     max_requests: MaxRequests = None,
     max_cost: MaxCost = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Judge EgoThink answers from a run or another framework.
 
@@ -165,38 +167,42 @@ def judge(
     is the value of LMMS_EGOPLAN_JUDGE_PROTOCOL if it is set, else that of the preset whose tasks
     wrote the answers, else paper.
 
+    If some answers cannot be judged and FILE exists, FILE.partial is written instead.
+
     Pass the output file to `report` and `show`. To judge in the harness instead, set a judge and
     repeat the run's command with the same `--use_cache`. No answer is generated again.
 
     Example: `lmms-egoplan judge egothink runs/my-model --out judged.jsonl`
     """
-    asking = LlmUsage(
-        retry_rejected,
-        estimate,
-        prices,
-        batch,
-        probes=True,
-        max_requests=max_requests,
-        max_cost=max_cost,
-    )
-    settings = language_model(DEFAULT_JUDGE, None, asking, concurrency)
-    stored = answer_files.read_stored(samples)
-    chosen = chosen_judge_protocol(protocol, answer_files.preset_of(stored))
-    settings = replace(settings, protocol=chosen.name)
-    answers = answer_files.with_questions(stored)
-    repeated = grade_repeatedly(answers, settings, repeats)
-    settings.asking.finish_estimate()
-    judged = repeated[0]
-    unjudged = 0
-    for repeats_of_answer in zip(*repeated, strict=True):
-        unjudged += any(answer.rating is None for answer in repeats_of_answer)
-    written = written_path(out, unjudged)
-    answer_files.write_judged(written, repeated, [answer.run for answer in stored])
-    _print_scores(judged)
-    if repeats > 1:
-        _print_noise(repeated)
-    settings.asking.print_cost()
-    end(written, unjudged, len(judged), " in each repeat" if repeats > 1 else "")
+    with output_file(out, samples, overwrite=overwrite, also=[partial_path(out)]):
+        asking = LlmUsage(
+            retry_rejected,
+            estimate,
+            prices,
+            batch,
+            probes=True,
+            max_requests=max_requests,
+            max_cost=max_cost,
+        )
+        settings = language_model(DEFAULT_JUDGE, None, asking, concurrency)
+        stored = answer_files.read_stored(samples)
+        chosen = chosen_judge_protocol(protocol, answer_files.preset_of(stored))
+        settings = replace(settings, protocol=chosen.name)
+        answers = answer_files.with_questions(stored)
+        repeated = grade_repeatedly(answers, settings, repeats)
+        settings.asking.finish_estimate()
+        judged = repeated[0]
+        unjudged = 0
+        for repeats_of_answer in zip(*repeated, strict=True):
+            unjudged += any(answer.rating is None for answer in repeats_of_answer)
+        written = written_path(out, unjudged)
+        answer_files.write_judged(written, repeated, [answer.run for answer in stored])
+        _print_scores(judged)
+        if repeats > 1:
+            _print_noise(repeated)
+        settings.asking.print_cost()
+        scope = " in each repeat" if repeats > 1 else ""
+        end(written, unjudged, len(judged), scope, RETRY_FILE)
 
 
 def agreement(
@@ -219,10 +225,8 @@ def agreement(
             )
         ),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Output file for all coefficients, as CSV."),
-    ] = None,
+    out: OptionalOutFile = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Compare raters of EgoThink answers: mean ratings and agreement.
 
@@ -234,7 +238,8 @@ def agreement(
     - Several people: also combined into one rater, their mean, as in Table 10 of the paper. Means
       get Pearson's r only.
 
-    Results are per dimension and overall, with 95 % bootstrap intervals. n is the number of
+    Results are per dimension and overall, with 95 % bootstrap intervals. The output file has all of
+    them, as CSV. n is the number of
     questions. Coefficients are from -1 to 1; Table 9 of the paper prints Pearson's r times 100.
     There is no coefficient for fewer than ten questions, or if all ratings of a rater are equal.
 
@@ -242,19 +247,21 @@ def agreement(
     agreement.csv`
     """
     paths = judged or []
-    if len({path.resolve() for path in paths}) < len(paths):
-        raise typer.BadParameter("duplicate file; pass each file once")
-    raters = answer_files.read_raters(paths, human)
-    if len(raters) < 2:
-        raise typer.BadParameter(f"at least two raters are required, got {len(raters)}")
-    _print_counts(raters)
-    means, rows = compare(raters, list(raters)[: len(paths)])
-    if out is not None:
-        write_whole(out, agreement_csv(rows))
-    _print_means(means)
-    _print_agreement(rows)
-    if out is not None:
-        typer.echo(f"Written to {out}")
+    human_and_judges = [*paths, human] if human else paths
+    with output_file(out, human_and_judges, overwrite=overwrite):
+        if len({path.resolve() for path in paths}) < len(paths):
+            raise typer.BadParameter("duplicate file; pass each file once")
+        raters = answer_files.read_raters(paths, human)
+        if len(raters) < 2:
+            raise typer.BadParameter(f"at least two raters are required, got {len(raters)}")
+        _print_counts(raters)
+        means, rows = compare(raters, list(raters)[: len(paths)])
+        if out is not None:
+            write_whole(out, agreement_csv(rows))
+        _print_means(means)
+        _print_agreement(rows)
+        if out is not None:
+            typer.echo(f"Written to {out}")
 
 
 def _print_scores(judged: Sequence[JudgedAnswer]) -> None:

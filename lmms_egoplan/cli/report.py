@@ -4,9 +4,10 @@ They compare runs of both harnesses on a page or in the terminal.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Literal
 
 import typer
@@ -16,6 +17,8 @@ from tqdm import tqdm
 from lmms_egoplan.benchmarks.base import BENCHMARKS, model_card_scores
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.launch.state import read_state, show_progress
+from lmms_egoplan.options import OutFolder
+from lmms_egoplan.outputs import output_folder
 from lmms_egoplan.progress import progress_bar
 from lmms_egoplan.report.benchmarks import read_reports
 from lmms_egoplan.report.build import build_report
@@ -52,13 +55,7 @@ def report(
             "`lmms-egoplan judge egothink --repeats N` add a table of judge noise.",
         ),
     ],
-    out: Annotated[
-        Path,
-        typer.Option(
-            metavar="DIR",
-            help="Folder for the report. Replaces an earlier report and reuses its pictures.",
-        ),
-    ],
+    out: OutFolder,
     name: Annotated[
         list[str] | None,
         typer.Option(
@@ -108,8 +105,24 @@ def report(
 
     Example: `lmms-egoplan report runs/qwen runs/llava --name runs/qwen=Qwen2.5-VL-7B --out report`
     """
+    write_report(runs, out, _names(name or []), similarity, pictures, form)
+
+
+def write_report(
+    runs: Sequence[Path],
+    out: Path,
+    names: Mapping[Path, str] = MappingProxyType({}),
+    similarity: str | None = None,
+    pictures: Pictures = "some",
+    form: Form = "text",
+) -> None:
+    """Write a report and print its summary. The arguments are those of `report`.
+
+    Args:
+        names: Names of the runs at or below these paths.
+    """
     started = time.monotonic()
-    with ExitStack() as stack:
+    with output_folder(out, "report", ["index.html", "report.json"]), ExitStack() as stack:
         bars: dict[str, tqdm] = {}
 
         def progress(step: str, done: int, total: int) -> None:
@@ -119,9 +132,7 @@ def report(
             if done == total:
                 bars[step].close()
 
-        built = build_report(
-            runs, out, _names(name or []), BENCHMARKS, progress, similarity, pictures
-        )
+        built = build_report(runs, out, names, BENCHMARKS, progress, similarity, pictures)
     for line in built.skipped:
         typer.echo(f"Skipped: {line}", err=True)
     counts = []

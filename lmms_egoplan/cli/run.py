@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.files import lock_folder, write_whole
+from lmms_egoplan.files import write_whole
 from lmms_egoplan.harnesses.backends import find_backend
 from lmms_egoplan.judging.asking import LlmUsage, MaxCost, MaxRequests, Prices
 from lmms_egoplan.judging.limits import MAX_COST, MAX_REQUESTS, PRICES
@@ -31,10 +31,11 @@ from lmms_egoplan.launch.plan import (
     Plan,
     read_arguments,
 )
-from lmms_egoplan.launch.state import watch, write_state
+from lmms_egoplan.launch.state import STATE, watch, write_state
 from lmms_egoplan.launch.tasks import choose_tasks
 from lmms_egoplan.model_names import short_name
-from lmms_egoplan.outputs import claimed_folder, guard_output
+from lmms_egoplan.options import OptionalOutFolder
+from lmms_egoplan.outputs import output_folder
 
 if TYPE_CHECKING:
     from lmms_egoplan.report.run import TaskRun
@@ -78,12 +79,7 @@ def run(
         ),
     ] = "",
     harness: Annotated[Harness, typer.Option(help="Harness that runs the tasks.")] = "lmms-eval",
-    folder: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", metavar="DIR", help="Folder of the run. Default: `runs/` and the model's name."
-        ),
-    ] = None,
+    folder: OptionalOutFolder = None,
     limit: Annotated[
         int | None, typer.Option(min=1, help="Maximum number of questions per task, to try a run.")
     ] = None,
@@ -120,7 +116,8 @@ def run(
     weights, and names all problems at once. It then prints the numbers of questions, images and
     requests to judges, and the harness's command, runs it, and writes the report to `DIR/report`.
     Hours and price are measured on the first questions, and updated. To resume an interrupted run,
-    repeat the command: answers in `DIR/cache` are reused. To watch it: `lmms-egoplan show DIR`.
+    repeat the command: answers in `DIR/cache` are reused. To watch it: `lmms-egoplan show DIR`. By
+    default, `DIR` is `runs/` and the model's name.
 
     `--protocol NAME` asks, decodes and scores as a published pipeline does, such as `flageval`.
     `docs/comparing.md` lists the names.
@@ -183,7 +180,8 @@ def run(
     counts = count_tasks(plan)
     print_counts(counts)
     typer.echo(_MEASURED)
-    with claimed_folder(plan.out, "run"), lock_folder(plan.out, "runs"):
+    names = [STATE] if plan.script is None else [STATE, plan.script.name]
+    with output_folder(plan.out, "run", names):
         if plan.script is not None:
             write_state(plan, counts)
             write_whole(plan.script, text)
@@ -194,12 +192,9 @@ def run(
             return
         typer.echo(f"\n$ {text}")
         results, task_runs = _evaluate(plan, counts)
-        from lmms_egoplan.cli.report import report
+        from lmms_egoplan.cli.report import write_report
 
-        guarded_report = guard_output("report", report)
-        guarded_report(
-            runs=results, out=plan.out / "report", name=None, similarity=None, form="text"
-        )
+        write_report(results, plan.out / "report")
         LlmUsage(prices=prices, steps=used_steps(plan, task_runs, counts)).print_cost()
 
 

@@ -1,17 +1,11 @@
-"""Read exported labels, and replace output folders atomically."""
+"""Read exported labels."""
 
-import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_lines
-from lmms_egoplan.outputs import check_own
 from lmms_egoplan.validation import Kind, read_as
-
-_UNFINISHED = ".unfinished."
 
 
 def read_export(
@@ -29,26 +23,3 @@ def read_export(
         raise LmmsEgoplanError(f"{option} {folder}: contains no {name}; {advice}")
     for where, line in read_lines(path):
         yield where, read_as(kind, where, parse_record(where, line))
-
-
-@contextmanager
-def replacing(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder that atomically replaces `folder` at the end.
-
-    If it stays empty, `folder` is removed.
-
-    Unfinished folders of interrupted processes, in the same parent folder, are deleted.
-    """
-    for unfinished in folder.parent.glob(f"{_UNFINISHED}*"):
-        shutil.rmtree(unfinished, ignore_errors=True)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=_UNFINISHED, dir=folder.parent) as scratch:
-        root = Path(scratch) / folder.name
-        root.mkdir()
-        yield root
-        for path in folder.rglob("*"):
-            check_own(path)
-        if folder.exists():
-            folder.rename(Path(scratch) / "former")
-        if any(root.iterdir()):
-            root.rename(folder)

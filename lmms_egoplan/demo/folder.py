@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.outputs import delete
+from lmms_egoplan.outputs import clear
 from lmms_egoplan.processes import end_children
 
 OWN_COMMAND = (sys.executable, "-m", "lmms_egoplan")
@@ -45,7 +45,7 @@ class DemoFolder:
     Args:
         path: folder, created if missing.
         contents: names of files, in addition to data, results and report. Those of an earlier demo
-            are deleted (`outputs.delete`).
+            are deleted (`outputs.clear`).
         steps: titles of the demo's steps, printed when a step begins.
         environment: variables for the commands, in addition to the user's and to those of every
             demo.
@@ -74,13 +74,8 @@ class DemoFolder:
         } | environment
         self.status = console.status("")
         self.path.mkdir(parents=True, exist_ok=True)
-        names = (*contents, _DATA, RESULTS, f"{RESULTS}.yaml", _REPORT)
-        delete(self.path / name for name in (*names, LOG))
-        for name in names:
-            if (self.path / name).exists():
-                raise LmmsEgoplanError(
-                    f"{self.path / name}: not written by a finished demo; move or delete it."
-                )
+        names = (*contents, _DATA, RESULTS, f"{RESULTS}.yaml", _REPORT, LOG)
+        clear([self.path / name for name in names])
 
     @property
     def page(self) -> Path:

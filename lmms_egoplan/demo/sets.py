@@ -20,7 +20,12 @@ def copy_set(demo_set: DemoSet, folder: Path) -> Path:
         The set's new folder.
     """
     root = folder / demo_set.folder
-    shutil.copytree(DATA / demo_set.folder, root, ignore=shutil.ignore_patterns("epic-kitchens"))
+    shutil.copytree(
+        DATA / demo_set.folder,
+        root,
+        ignore=shutil.ignore_patterns("epic-kitchens"),
+        dirs_exist_ok=True,
+    )
     for video in sorted((DATA / demo_set.folder / "epic-kitchens").glob("*.mp4")):
         frames = read_video_frames(video, range(count_video_frames(video)))
         write_frames(root / "epic-kitchens", video.stem, frames)

@@ -70,14 +70,8 @@ MaxCost = Annotated[
         "flight can exceed it. Requires --prices.",
     ),
 ]
-Out = Annotated[
-    Path,
-    typer.Option(
-        help="Output file for the judged answers, as JSON lines. If FILE exists and some answers "
-        "could not be judged, FILE.partial is written instead.",
-        metavar="FILE",
-    ),
-]
+RETRY_FILE = "Rerun the command with --overwrite"
+"""How to request answers again if the output is a file, see `end`."""
 Concurrency = Annotated[
     int | None,
     typer.Option(min=1, max=1000, help="Maximum number of concurrent requests (default 32)."),
@@ -206,17 +200,24 @@ class LlmUsage:
             )
 
 
+def partial_path(out: Path) -> Path:
+    """Return the output path of incomplete judged answers, if complete ones exist."""
+    return out.with_name(f"{out.name}.partial")
+
+
 def written_path(out: Path, unjudged: int) -> Path:
     """Return the output path of judged answers.
 
     An incomplete result does not replace an existing file.
     """
     if unjudged and out.exists():
-        return out.with_name(f"{out.name}.partial")
+        return partial_path(out)
     return out
 
 
-def end(written: Path, unjudged: int, total: int, scope: str = "") -> None:
+def end(
+    written: Path, unjudged: int, total: int, scope: str = "", retry: str = "Rerun the command"
+) -> None:
     """Print the name of the output file.
 
     Args:
@@ -224,6 +225,7 @@ def end(written: Path, unjudged: int, total: int, scope: str = "") -> None:
         unjudged: number of answers without a rating.
         total: number of answers.
         scope: text after "are not judged", such as " in each repeat".
+        retry: how to request these answers again.
 
     Raises:
         LmmsEgoplanError: some answers are not judged.
@@ -232,5 +234,5 @@ def end(written: Path, unjudged: int, total: int, scope: str = "") -> None:
     if unjudged:
         raise LmmsEgoplanError(
             f"{unjudged} of {total} answers are not judged{scope} ({written} lists the reasons). "
-            "Rerun the command to request them again, unless a reason says otherwise"
+            f"{retry} to request them again, unless a reason says otherwise"
         )

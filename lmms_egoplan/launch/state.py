@@ -35,7 +35,7 @@ from lmms_egoplan.launch.plan import CACHE, Plan
 from lmms_egoplan.text import percent
 from lmms_egoplan.validation import Checked, read_as
 
-_STATE = "run.json"
+STATE = "run.json"
 # Key of all tasks together, if the cache does not name them.
 _ALL = "all requests"
 FIRST_ANSWERS = 20
@@ -138,7 +138,7 @@ def write_state(plan: Plan, counts: Sequence[TaskCounts], process: int | None = 
         process=None if process is None else [process, psutil.Process(process).create_time()],
     )
     text = json.dumps(state.model_dump(), indent=1, ensure_ascii=False)
-    write_whole(plan.out / _STATE, f"{text}\n")
+    write_whole(plan.out / STATE, f"{text}\n")
     return state
 
 
@@ -148,7 +148,7 @@ def read_state(folder: Path) -> RunState | None:
     Raises:
         LmmsEgoplanError: The file is damaged.
     """
-    path = folder / _STATE
+    path = folder / STATE
     if not path.is_file():
         return None
     content = read_json(path)

@@ -1,7 +1,6 @@
 """Read exact frames from video files and frame folders, and write frames to video files."""
 
 import math
-import tempfile
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 from PIL import Image, ImageOps
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import whole_file
 from lmms_egoplan.media.decoding import Converted, Damage, TimeTable, check_jpeg, decode
 from lmms_egoplan.media.display import HDR, as_shown
 from lmms_egoplan.memory_ahead import reserve_for
@@ -305,10 +305,7 @@ def write_video(
     """
     import av
 
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{path.stem[:100]}.", dir=path.parent) as folder:
-        unfinished = Path(folder) / f"video{path.suffix}"
+    with whole_file(Path(path)) as unfinished:
         size = None
         with av.open(unfinished, "w") as container:
             rate = Fraction(fps).limit_denominator(1001)
@@ -333,7 +330,6 @@ def write_video(
             if size is None:
                 raise FrameError(f"{path}: no frames to write")
             container.mux(stream.encode(None))
-        unfinished.replace(path)
 
 
 def _decode(

@@ -12,7 +12,9 @@ import typer
 from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.encoder import load_encoder
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.planner.episode_files import write_episode
+from lmms_egoplan.options import OutFolder
+from lmms_egoplan.outputs import output_folder
+from lmms_egoplan.planner.episode_files import FILES, write_episode
 from lmms_egoplan.planner.kitchen import GOALS, Kitchen
 from lmms_egoplan.planner.planner import (
     Environment,
@@ -26,12 +28,6 @@ from lmms_egoplan.planner.virtualhome import VirtualHome
 
 _Model = Annotated[
     str, typer.Option(help="Checkpoint of a vision-language model that transformers can load.")
-]
-_Out = Annotated[
-    Path,
-    typer.Option(
-        metavar="DIR", help="Folder for the episode. Files of an earlier episode are replaced."
-    ),
 ]
 _Peft = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Adapter from `lmms-egoplan train egoplan`.")
@@ -61,7 +57,7 @@ def kitchen(
         str, typer.Option(help='Goal of the episode, such as "heat water". See --list.')
     ] = "",
     model: _Model = "",
-    out: _Out = Path("episode"),
+    out: OutFolder = Path("episode"),
     elements: Annotated[
         list[str] | None,
         typer.Option(
@@ -93,19 +89,20 @@ def kitchen(
     Example: `lmms-egoplan plan kitchen --goal "heat water" --model Qwen/Qwen2.5-VL-7B-Instruct
     --out episode`
     """
-    if not model:
-        raise LmmsEgoplanError(
-            "missing --model; set it to the name or folder of a vision-language checkpoint"
-        )
-    goal_elements = elements or GOALS.get(goal)
-    if not goal or goal_elements is None:
-        raise LmmsEgoplanError(
-            f"--goal {goal!r} is not one of the kitchen's goals; choose one from --list, or add "
-            "--element for each element that your goal needs"
-        )
-    with closing(Kitchen(goal_elements, seed)) as environment:
-        guide = _Guide(model, peft, method, beams)
-        _check(guide.run(environment, goal, max_steps, out, seed=seed))
+    with output_folder(out, "plan kitchen", FILES):
+        if not model:
+            raise LmmsEgoplanError(
+                "missing --model; set it to the name or folder of a vision-language checkpoint"
+            )
+        goal_elements = elements or GOALS.get(goal)
+        if not goal or goal_elements is None:
+            raise LmmsEgoplanError(
+                f"--goal {goal!r} is not one of the kitchen's goals; choose one from --list, or "
+                "add --element for each element that your goal needs"
+            )
+        with closing(Kitchen(goal_elements, seed)) as environment:
+            guide = _Guide(model, peft, method, beams)
+            _check(guide.run(environment, goal, max_steps, out, seed=seed))
 
 
 def virtualhome(
@@ -118,7 +115,7 @@ def virtualhome(
         ),
     ],
     model: _Model,
-    out: _Out = Path("episode"),
+    out: OutFolder = Path("episode"),
     url: Annotated[str, typer.Option(help="Address of the simulator.")] = "http://127.0.0.1:8080",
     camera: Annotated[
         int, typer.Option(min=0, help="Number of the camera that shows the character's view.")
@@ -134,20 +131,23 @@ def virtualhome(
     Example: `lmms-egoplan plan virtualhome --goal "heat the stove" --until stove=ON --model NAME
     --out episode`
     """
-    states = []
-    for state in until:
-        name, _, value = state.partition("=")
-        if not (name and value):
-            raise LmmsEgoplanError(f"--until {state}: use the form OBJECT=STATE, such as stove=ON")
-        states.append((name, value))
-    with closing(VirtualHome(url, states, camera)) as environment:
-        guide = _Guide(model, peft, method, beams)
-        _check(guide.run(environment, goal, max_steps, out))
+    with output_folder(out, "plan virtualhome", FILES):
+        states = []
+        for state in until:
+            name, _, value = state.partition("=")
+            if not (name and value):
+                raise LmmsEgoplanError(
+                    f"--until {state}: use the form OBJECT=STATE, such as stove=ON"
+                )
+            states.append((name, value))
+        with closing(VirtualHome(url, states, camera)) as environment:
+            guide = _Guide(model, peft, method, beams)
+            _check(guide.run(environment, goal, max_steps, out))
 
 
 def video(
     model: _Model,
-    out: _Out = Path("episodes"),
+    out: OutFolder = Path("episodes"),
     goalstep: Annotated[
         Path | None,
         typer.Option(
@@ -175,39 +175,40 @@ def video(
 
     Example: `lmms-egoplan plan video --model Qwen/Qwen2.5-VL-7B-Instruct --limit 20 --out episodes`
     """
-    if (goalstep is None) != (ego4d is None):
-        raise LmmsEgoplanError("--goalstep and --ego4d need each other; set both or neither")
-    videos = (
-        goalstep_videos(goalstep, ego4d)
-        if goalstep and ego4d
-        else egoplan_videos(EGOPLAN.load("val"))
-    )
-    guide = _Guide(model, peft, method, beams)
-    episodes = []
-    for number, recorded in enumerate(videos[:limit], start=1):
-        folder = out / f"{number:04d}"
-        episodes.append(guide.run(recorded, recorded.goal, recorded.num_actions, folder))
-        if episodes[-1].interrupt:
-            break
-    right, steps = step_accuracy(episodes)
-    if steps:
-        each = (
-            guesses(episode, recorded.actions())
-            for episode, recorded in zip(episodes, videos, strict=False)
+    with output_folder(out, "plan video"):
+        if (goalstep is None) != (ego4d is None):
+            raise LmmsEgoplanError("--goalstep and --ego4d need each other; set both or neither")
+        videos = (
+            goalstep_videos(goalstep, ego4d)
+            if goalstep and ego4d
+            else egoplan_videos(EGOPLAN.load("val"))
         )
-        chance, not_done = (sum(counts) / steps for counts in zip(*each, strict=True))
-        typer.echo(
-            f"Next action right: {right} of {steps} steps ({right / steps:.3f}; by chance "
-            f"{chance:.3f}, not done yet {not_done:.3f}) in {len(episodes)} videos"
-        )
-    if episodes and episodes[-1].interrupt:
-        raise episodes[-1].interrupt
-    failed = [episode for episode in episodes if episode.problem]
-    if failed:
-        raise LmmsEgoplanError(
-            f"{len(failed)} of {len(episodes)} videos could not be replayed to their end; their "
-            f"earlier steps count. First problem: {failed[0].problem}"
-        )
+        guide = _Guide(model, peft, method, beams)
+        episodes = []
+        for number, recorded in enumerate(videos[:limit], start=1):
+            folder = out / f"{number:04d}"
+            episodes.append(guide.run(recorded, recorded.goal, recorded.num_actions, folder))
+            if episodes[-1].interrupt:
+                break
+        right, steps = step_accuracy(episodes)
+        if steps:
+            each = (
+                guesses(episode, recorded.actions())
+                for episode, recorded in zip(episodes, videos, strict=False)
+            )
+            chance, not_done = (sum(counts) / steps for counts in zip(*each, strict=True))
+            typer.echo(
+                f"Next action right: {right} of {steps} steps ({right / steps:.3f}; by chance "
+                f"{chance:.3f}, not done yet {not_done:.3f}) in {len(episodes)} videos"
+            )
+        if episodes and episodes[-1].interrupt:
+            raise episodes[-1].interrupt
+        failed = [episode for episode in episodes if episode.problem]
+        if failed:
+            raise LmmsEgoplanError(
+                f"{len(failed)} of {len(episodes)} videos could not be replayed to their end; "
+                f"their earlier steps count. First problem: {failed[0].problem}"
+            )
 
 
 class _Guide:

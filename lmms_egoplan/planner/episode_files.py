@@ -11,7 +11,14 @@ from PIL import Image, ImageDraw
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.media.frames import write_video
 from lmms_egoplan.media.image_files import write_jpeg
+from lmms_egoplan.outputs import results_of
 from lmms_egoplan.planner.planner import Episode, Step
+
+_RECORD = "episode.json"
+_PAGE = "index.html"
+_FILM = "episode.mp4"
+FILES = (_RECORD, _PAGE, _FILM)
+"""The files of an episode, except the pictures of its steps."""
 
 _FILM_FPS = 8
 _FILM_WIDTH = 640
@@ -29,19 +36,16 @@ def write_episode(episode: Episode, out: Path, **run: Any) -> Path:
     The files are ``episode.json``, ``index.html`` with a picture per step, and ``episode.mp4``.
 
     Args:
-        out: Output folder, created if missing. Existing files with these names are replaced.
+        out: Output folder, created if missing. An earlier episode is replaced, see `results_of`.
         run: Further facts to write, such as the model's name.
 
     Raises:
         OSError: A file cannot be written.
     """
-    (out / "frames").mkdir(parents=True, exist_ok=True)
     views = [step.view for step in episode.steps] + (
         [episode.last_view] if episode.last_view else []
     )
     pictures = [f"frames/{number:03d}.jpg" for number in range(1, len(views) + 1)]
-    for name, view in zip(pictures, views, strict=True):
-        write_jpeg(out / name, view, _JPEG_QUALITY)
     content = {
         **run,
         "goal": episode.goal,
@@ -53,7 +57,6 @@ def write_episode(episode: Episode, out: Path, **run: Any) -> Path:
             _row(step, picture) for step, picture in zip(episode.steps, pictures, strict=False)
         ],
     }
-    write_whole(out / "episode.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     environment = Environment(
         loader=PackageLoader("lmms_egoplan.planner"),
         autoescape=True,
@@ -64,10 +67,14 @@ def write_episode(episode: Episode, out: Path, **run: Any) -> Path:
     page = environment.get_template("episode.html").render(
         content, run=run, last=last, has_film=bool(views)
     )
-    write_whole(out / "index.html", page)
-    if views:
-        write_video(out / "episode.mp4", _film(episode, views[0].size), _FILM_FPS)
-    return out / "index.html"
+    with results_of(out) as results:
+        for name, view in zip(pictures, views, strict=True):
+            write_jpeg(results / name, view, _JPEG_QUALITY)
+        write_whole(results / _RECORD, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+        write_whole(results / _PAGE, page)
+        if views:
+            write_video(results / _FILM, _film(episode, views[0].size), _FILM_FPS)
+    return out / _PAGE
 
 
 def _row(step: Step, picture: str) -> dict[str, Any]:

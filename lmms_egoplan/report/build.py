@@ -6,6 +6,7 @@ from pathlib import Path
 
 from lmms_egoplan.benchmarks.base import Benchmark
 from lmms_egoplan.files import write_whole
+from lmms_egoplan.outputs import results_of
 from lmms_egoplan.report.benchmarks import read_reports, report_class
 from lmms_egoplan.report.document import Item, Section, json_of, write_files
 from lmms_egoplan.report.gallery_items import gallery_items
@@ -91,9 +92,13 @@ def build_report(
         if name not in benchmark_names
     ]
     summary = summary_table(sections)
-    write_files(out, sections, progress, [summary] if summary else [])
-    write_whole(out / "report.json", json_of(sections, run_set.runs, skipped, len(items)))
-    gallery = write_page(out, sections, items, run_set.runs, skipped, progress, pictures)
+    with results_of(out) as folder:
+        write_files(folder, sections, progress, [summary] if summary else [])
+        write_whole(folder / "report.json", json_of(sections, run_set.runs, skipped, len(items)))
+        images = out / "gallery" / "images"  # A later report reuses the pictures.
+        gallery = write_page(
+            folder, sections, items, run_set.runs, skipped, progress, pictures, images
+        )
     counts = {
         "runs": len(run_set.runs),
         "benchmarks": with_runs,

@@ -17,7 +17,6 @@ from PIL import Image
 
 from lmms_egoplan import __version__
 from lmms_egoplan.files import write_whole
-from lmms_egoplan.outputs import delete
 from lmms_egoplan.report.run import Run, task_provenance
 from lmms_egoplan.report.tables import Table, csv_of, markdown_of
 
@@ -321,10 +320,8 @@ def write_files(
 
     Files are named by key, such as ``tables/<key>.csv`` and ``figures/<key>.png``.
 
-    Delete other files of these kinds that an earlier report wrote (`outputs.delete`).
-
     Args:
-        out: folder of the report.
+        out: folder for the files.
         sections: sections with tables and figures.
         progress: function called with the kind of work, the number of finished items and the total.
         extra: tables that belong to no section.
@@ -338,8 +335,6 @@ def write_files(
         write_whole(out / "tables" / f"{table.key}.csv", csv_of(table))
         write_whole(out / "tables" / f"{table.key}.md", markdown_of(table))
     figures = [figure for section in sections for figure in section.figures]
-    _delete_old(out / "tables", {table.key for table in tables}, (".csv", ".md"))
-    _delete_old(out / "figures", {figure.key for figure in figures}, (".svg", ".png"))
     for done, figure in enumerate(figures, 1):
         write_figure(out / "figures", figure)
         progress("figure files", done, len(figures))
@@ -355,10 +350,6 @@ def write_figure(folder: Path, figure: Figure) -> None:
     figure.drawing.savefig(picture, format="png", dpi=_DPI)
     write_whole(folder / f"{figure.key}.svg", figure.svg)
     write_whole(folder / f"{figure.key}.png", picture.getvalue())
-
-
-def _delete_old(folder: Path, keys: set[str], suffixes: tuple[str, ...]) -> None:
-    delete(path for path in folder.glob("*") if path.suffix in suffixes and path.stem not in keys)
 
 
 def json_of(

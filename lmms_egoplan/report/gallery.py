@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from lmms_egoplan.files import write_whole
-from lmms_egoplan.outputs import delete
 from lmms_egoplan.report.document import Item, ShownAnswer
 from lmms_egoplan.report.strips import Pictures, script_json, stored_strip, write_strips
 from lmms_egoplan.report.tables import clean
@@ -44,7 +43,11 @@ class Gallery:
 
 
 def write_gallery(
-    out: Path, items: Sequence[Item], progress: Progress, pictures: Pictures = "all"
+    out: Path,
+    items: Sequence[Item],
+    progress: Progress,
+    pictures: Pictures = "all",
+    images: Path | None = None,
 ) -> Gallery:
     """Write ``gallery/`` under `out`.
 
@@ -54,15 +57,17 @@ def write_gallery(
         pictures: questions to draw strips of. ``some`` are the first `SOME` of each benchmark, in
             the order of the gallery, after those on which runs disagree or that all runs get wrong
             (`_is_informative`).
+        images: folder of the strips; by default ``gallery/images`` under `out`.
 
     Raises:
         OSError: the folder is not writable.
     """
     folder = out / "gallery"
-    missing = write_strips(folder / "images", items, progress, pictures)
+    images = images or folder / "images"
+    missing = write_strips(images, items, progress, pictures)
     runs = list(dict.fromkeys(name for item in items for name in item.answers))
     run_numbers = {name: number for number, name in enumerate(runs)}
-    strips = [stored_strip(folder / "images", item) for item in items]
+    strips = [stored_strip(images, item) for item in items]
     chunks = range(0, len(items), _CHUNK)
     for number, start in enumerate(chunks):
         details = [
@@ -71,11 +76,6 @@ def write_gallery(
         ]
         write_whole(folder / f"{number}.js", f"reportChunk({number},{script_json(details)});\n")
         progress("questions", min(start + _CHUNK, len(items)), len(items))
-    delete(
-        path
-        for path in folder.glob("*.js")
-        if path.stem.isdecimal() and int(path.stem) >= len(chunks)
-    )
     pictured = sum(strip is not None for strip in strips)
     return Gallery(script_json(_index(items, runs, strips)), pictured, missing)
 

@@ -43,6 +43,7 @@ def write_page(
     skipped: Sequence[str],
     progress: Progress = lambda *_: None,
     pictures: Pictures = "all",
+    images: Path | None = None,
 ) -> "Gallery | None":
     """Write ``index.html`` and the gallery's files to `out`.
 
@@ -53,12 +54,12 @@ def write_page(
     Args:
         skipped: skipped files with the reasons.
         progress: function called with the kind of work, the number of finished items and the total.
-        pictures: see `write_gallery`.
+        pictures, images: see `write_gallery`.
 
     Raises:
         OSError: the folder is not writable.
     """
-    gallery = write_gallery(out, items, progress, pictures) if items else None
+    gallery = write_gallery(out, items, progress, pictures, images) if items else None
     figures = {}
     drawn = [figure for section in sections for figure in section.figures]
     for done, figure in enumerate(drawn, 1):

@@ -15,7 +15,7 @@ from lmms_egoplan.benchmarks.base import Benchmark
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import decode, member
 from lmms_egoplan.model_names import short_name
-from lmms_egoplan.outputs import MANIFEST
+from lmms_egoplan.outputs import MARKER
 from lmms_egoplan.report.judged import holds_lines, read_judged
 from lmms_egoplan.report.logged_samples import UnusableSamplesError, read_samples
 from lmms_egoplan.report.recompute import check
@@ -243,7 +243,7 @@ def _sample_files(
     files: dict[Path, SampleFile] = {}
     foreign = []
     for lines_file in sorted(path.rglob("*.jsonl") if is_folder else path.parent.glob("*.jsonl")):
-        if _CACHE.fullmatch(lines_file.name):
+        if _CACHE.fullmatch(lines_file.name) or lines_file.name == MARKER:
             continue
         file = sample_file(_resolved(lines_file))
         if file is not None:
@@ -265,7 +265,7 @@ def _results(folder: Path, skipped: list[str]) -> dict[Path, dict[str, Any]]:
     results: dict[Path, dict[str, Any]] = {}
     foreign: list[str] = []
     for path in sorted(folder.rglob("*.json")) if folder.is_dir() else [folder]:
-        if path.name == MANIFEST or not path.is_file():
+        if not path.is_file():
             continue
         try:
             content = decode(path.read_bytes())

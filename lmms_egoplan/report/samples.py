@@ -5,13 +5,11 @@ These are samples of the harnesses, judged answers, and folders of labels.
 
 import json
 import re
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone, tzinfo
 from itertools import chain, repeat
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
@@ -21,7 +19,7 @@ from lmms_egoplan.benchmarks.aggregations import DETAILS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import decode, member, parse_record, read_json, read_lines
-from lmms_egoplan.outputs import check_own, delete
+from lmms_egoplan.outputs import results_of
 from lmms_egoplan.report.run import logged_version
 from lmms_egoplan.secret_values import without_secrets
 from lmms_egoplan.validation import AnyText, Checked, read_as
@@ -38,7 +36,6 @@ HOW_TO_LOG = "lmms-eval and lm-eval write them with --log_samples --output_path 
 # The file in a folder of labels that names the benchmark.
 MARK = "annotation.json"
 
-_UNFINISHED = ".export."
 Label = TypeVar("Label", bound=Any)
 
 
@@ -274,12 +271,10 @@ class Mark:
     """The content of a folder's mark.
 
     files: names of the export's files; None if unknown.
-    is_finished: false while an export is being written.
     """
 
     benchmark: str
     files: tuple[str, ...] | None
-    is_finished: bool
 
 
 def read_mark(folder: Path) -> Mark | None:
@@ -301,17 +296,13 @@ def read_mark(folder: Path) -> Mark | None:
         raise LmmsEgoplanError(
             f"{path}: files: expected names of files; export the labels again into another folder"
         )
-    return Mark(
-        mark["benchmark"],
-        None if files is None else tuple(files),
-        mark.get("finished", True) is True,
-    )
+    return Mark(mark["benchmark"], None if files is None else tuple(files))
 
 
 def write_folder(out: Path, benchmark: str, texts: Mapping[str, str]) -> None:
     """Write a folder of labels for reports, and replace the files of an earlier export.
 
-    If the process is killed, the mark records that the export is not finished.
+    The mark is written last: without it, a folder has no labels for reports.
 
     Raises:
         LmmsEgoplanError: the folder has another benchmark's labels, or a file that no export wrote.
@@ -322,36 +313,23 @@ def write_folder(out: Path, benchmark: str, texts: Mapping[str, str]) -> None:
         raise LmmsEgoplanError(
             f"--out {out}: contains labels of {mark.benchmark}, not {benchmark}; use a new folder"
         )
-    earlier = (mark and mark.files) or ()
-    out.mkdir(parents=True, exist_ok=True)
-    for unfinished in out.glob(f"{_UNFINISHED}*"):  # Left by a killed process.
-        shutil.rmtree(unfinished)
-    with TemporaryDirectory(prefix=_UNFINISHED, dir=out) as folder:
+    with results_of(out, last=MARK) as folder:
         for name, text in texts.items():
-            (Path(folder) / name).write_bytes(text.encode())
-        content = {"benchmark": benchmark, "files": sorted({*texts, *earlier}), "finished": False}
-        write_whole(out / MARK, json.dumps(content) + "\n")
-        delete(out / name for name in {*earlier} - texts.keys())
-        for name in texts:
-            check_own(out / name)
-            (Path(folder) / name).replace(out / name)
-    write_whole(out / MARK, json.dumps(content | {"files": sorted(texts), "finished": True}) + "\n")
+            write_whole(folder / name, text)
+        content = {"benchmark": benchmark, "files": sorted(texts)}
+        write_whole(folder / MARK, json.dumps(content) + "\n")
 
 
 def labelled_folders(paths: Iterable[Path]) -> dict[Path, str]:
     """Return the folders of labels among the paths, with their benchmarks.
 
     Raises:
-        LmmsEgoplanError: a folder's mark cannot be read, or its export was not finished.
+        LmmsEgoplanError: a folder's mark cannot be read.
     """
     benchmarks = {}
     for path in paths:
         mark = read_mark(path)
         if mark is not None:
-            if not mark.is_finished:
-                raise LmmsEgoplanError(
-                    f"{path}: the export was not finished; export the labels again"
-                )
             benchmarks[path] = mark.benchmark
     return benchmarks
 

@@ -13,6 +13,7 @@ from loguru import logger
 from PIL import Image, UnidentifiedImageError
 from PIL.ImageFile import ImageFile
 
+from lmms_egoplan.files import whole_file
 from lmms_egoplan.media.sampling import evenly_spaced
 from lmms_egoplan.report.document import Item
 
@@ -118,14 +119,13 @@ def _write_strip(path: Path, item: Item) -> bool:
     for frame in frames:
         strip.paste(frame, (offset, 0))
         offset += frame.width
-    unfinished = path.with_suffix(".unfinished")
-    strip.save(
-        unfinished,
-        "JPEG",
-        quality=_QUALITY,
-        comment=script_json({"of": len(images), "frames": sizes}),
-    )
-    unfinished.replace(path)
+    with whole_file(path) as unfinished:
+        strip.save(
+            unfinished,
+            "JPEG",
+            quality=_QUALITY,
+            comment=script_json({"of": len(images), "frames": sizes}),
+        )
     return True
 
 

@@ -1,18 +1,18 @@
 """``lmms-egoplan sensitivity``: the effect of each choice of a protocol on a model's score."""
 
-from contextlib import ExitStack
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.files import lock_folder
 from lmms_egoplan.harnesses.backends import find_backend
 from lmms_egoplan.launch.checks import argument_remarks, coverage_remarks, find_problems
 from lmms_egoplan.launch.plan import Plan, read_arguments
 from lmms_egoplan.model_names import short_name
-from lmms_egoplan.outputs import claimed_folder
+from lmms_egoplan.options import OptionalOutFolder
+from lmms_egoplan.outputs import output_folder
 from lmms_egoplan.sensitivity import effects
 from lmms_egoplan.sensitivity.conditions import FACTORS, conditions
 
@@ -40,12 +40,7 @@ def sensitivity(
     model_args: Annotated[
         str, typer.Option(metavar="NAME=VALUE,...", help="Further arguments of the backend.")
     ] = "",
-    folder: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", metavar="DIR", help="Default: `runs/` and names of model and benchmark."
-        ),
-    ] = None,
+    folder: OptionalOutFolder = None,
     check: Annotated[
         bool, typer.Option("--check", help="Only check and count, without loading weights.")
     ] = False,
@@ -57,7 +52,8 @@ def sensitivity(
     decoded once per question and frame set. Parsers read the same replies.
 
     Problems and the cost are printed first. Replies are stored in `DIR` one by one. To resume an
-    interrupted run, or to add questions or factors, repeat the command.
+    interrupted run, or to add questions or factors, repeat the command. By default, `DIR` is
+    `runs/` and the names of model and benchmark.
 
     Example: `lmms-egoplan sensitivity egoplan_bench2 Qwen/Qwen2.5-VL-7B-Instruct --questions 300
     --vary parser,prompt,decoding`
@@ -88,10 +84,8 @@ def sensitivity(
         )
     from lmms_egoplan.sensitivity.asking import ReplyStore  # loads lmms-eval
 
-    with ExitStack() as stack:
-        if not check:
-            stack.enter_context(claimed_folder(out, _NAME))
-            stack.enter_context(lock_folder(out, "asks a model"))
+    names = [effects.PAGE, effects.MARKDOWN, effects.JSON]
+    with nullcontext() if check else output_folder(out, _NAME, names):
         store = ReplyStore(plan, benchmark, questions, is_check=check)
         store.ask({condition.asked for condition in chosen})
         if not check:

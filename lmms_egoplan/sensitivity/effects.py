@@ -17,6 +17,7 @@ from lmms_egoplan.benchmarks.egoplan.published_readers import READERS
 from lmms_egoplan.benchmarks.egoplan.rank import rank
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.media.sampling import Doc
+from lmms_egoplan.outputs import results_of
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood
 from lmms_egoplan.report.axes import axis_of
 from lmms_egoplan.report.page import template
@@ -36,6 +37,9 @@ from lmms_egoplan.stats.equivalence import ERROR_RATE
 from lmms_egoplan.stats.intervals import compare, holm, score_interval, why_no_interval
 from lmms_egoplan.text import join_list
 
+PAGE = "sensitivity.html"
+MARKDOWN = "sensitivity.md"
+JSON = "sensitivity.json"
 BASE = "base"
 """`Condition.factor` of the condition that all others are compared with."""
 
@@ -328,7 +332,7 @@ def write(
     These are ``sensitivity.html``, ``sensitivity.md`` and ``sensitivity.json``.
 
     Args:
-        out: Folder. Earlier files of these names are replaced.
+        out: Folder. Earlier results are replaced, see `results_of`.
         benchmark: Name of the benchmark.
         model: Name of the checkpoint, to look up published scores.
         conditions, docs, replies: See `effects_of`. A preset's level is its name.
@@ -377,16 +381,17 @@ def write(
         axis_of=axis_of,
         why=why_no_interval,
     )
-    write_whole(out / "sensitivity.html", html)
     markdown = [f"# {title}", *lines, *(markdown_of(table) for table in tables)]
-    write_whole(out / "sensitivity.md", "\n\n".join(markdown))
     content = {
         **about,
         "finding": findings,
         "factors": factors,
         "conditions": [asdict(effect) for effect in effects],
     }
-    write_whole(out / "sensitivity.json", json.dumps(content, indent=1) + "\n")
+    with results_of(out) as results:
+        write_whole(results / PAGE, html)
+        write_whole(results / MARKDOWN, "\n\n".join(markdown))
+        write_whole(results / JSON, json.dumps(content, indent=1) + "\n")
 
 
 def _truncated_share(

@@ -14,10 +14,11 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.harnesses import adapter
 from lmms_egoplan.jsonl import read_json
-from lmms_egoplan.outputs import with_path_in_error
+from lmms_egoplan.outputs import results_of
 from lmms_egoplan.progress import notify
 from lmms_egoplan.training.parts import Parts, find_parts, layer_names, lora_pattern
 from lmms_egoplan.training.settings import Lora
+from lmms_egoplan.volumes import with_path_in_error
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -162,5 +163,6 @@ def write_merged(folder: Path, name: str | None, out: Path) -> None:
             f"{name}: cannot load the base ({str(error).strip().splitlines()[0]}); pass "
             "its name or folder with --model"
         ) from error
-    adapter.load_tuned(base, folder).merge_and_unload().eval().save_pretrained(out)
-    processor.save_pretrained(out)
+    with results_of(out) as results:
+        adapter.load_tuned(base, folder).merge_and_unload().eval().save_pretrained(results)
+        processor.save_pretrained(results)

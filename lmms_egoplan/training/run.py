@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,8 @@ from transformers import (
 )
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.files import lock_folder, write_whole
+from lmms_egoplan.files import write_whole
+from lmms_egoplan.outputs import results_of
 from lmms_egoplan.progress import notify
 from lmms_egoplan.ranking.chat_templates import uses_template
 from lmms_egoplan.ranking.encoder_decoder import encoder_decoder_of
@@ -82,88 +82,84 @@ def tune(
 
     Raises:
         LmmsEgoplanError: The folder belongs to another run. It contains a run and `resume` is
-            false, or no run and `resume` is true. Another process trains in it. The mix is empty. A
-            sample cannot be read or encoded, or does not fit the model. The settings do not fit the
-            model or the processes.
+            false, or no run and `resume` is true. The mix is empty. A sample cannot be read or
+            encoded, or does not fit the model. The settings do not fit the model or the processes.
         OSError: The folder cannot be written.
     """
     steps = settings.steps or max(1, settings.epochs * mix.epoch_length // settings.batch_size)
     arguments = training_arguments(settings, out / "checkpoints", steps, evaluates=bool(held_out))
-    # The index of this process is known only after the arguments are created.
-    with lock_folder(out, "trains") if arguments.process_index == 0 else nullcontext():
-        state = PartialState()
-        _check_resume(out, resume=resume)
-        state.wait_for_everyone()
-        set_seed(settings.seed)
-        precision = torch.bfloat16 if in_bfloat16(settings) else torch.float32
-        processor = AutoProcessor.from_pretrained(model_name)
-        seen = _seen_samples(mix, held_out)
-        config = AutoConfig.from_pretrained(model_name)
-        template = {"apply_chat_template": uses_template(config.to_dict(), processor)}
-        check_texts(AnswerEncoder(processor, is_encoder_decoder=False, **template), seen)
-        base = AutoModelForImageTextToText.from_pretrained(
-            model_name, dtype=precision, attn_implementation=settings.attn_implementation
+    state = PartialState()
+    _check_resume(out, resume=resume)
+    state.wait_for_everyone()
+    set_seed(settings.seed)
+    precision = torch.bfloat16 if in_bfloat16(settings) else torch.float32
+    processor = AutoProcessor.from_pretrained(model_name)
+    seen = _seen_samples(mix, held_out)
+    config = AutoConfig.from_pretrained(model_name)
+    template = {"apply_chat_template": uses_template(config.to_dict(), processor)}
+    check_texts(AnswerEncoder(processor, is_encoder_decoder=False, **template), seen)
+    base = AutoModelForImageTextToText.from_pretrained(
+        model_name, dtype=precision, attn_implementation=settings.attn_implementation
+    )
+    base.to(arguments.device)
+    parts = find_parts(base)
+    encoder = _answer_encoder(base, processor, template)
+    scorer = AnswerScorer(base, way=settings.answer_passes)
+    scorer.check(processor, *probes(encoder, seen))
+    if settings.check:
+        check_samples(encoder, seen, settings.workers, state.process_index, state.num_processes)
+    shared = settings.model_dump(mode="json", include={*TuningSettings.model_fields})
+    run = {"model": model_name, **identity, **shared, "proportions": mix.shares}
+    with state.main_process_first():
+        folder = RunFolder(
+            out, run, free=_FREE, resume="use its settings and files again, with --resume"
         )
-        base.to(arguments.device)
-        parts = find_parts(base)
-        encoder = _answer_encoder(base, processor, template)
-        scorer = AnswerScorer(base, way=settings.answer_passes)
-        scorer.check(processor, *probes(encoder, seen))
-        if settings.check:
-            check_samples(encoder, seen, settings.workers, state.process_index, state.num_processes)
-        shared = settings.model_dump(mode="json", include={*TuningSettings.model_fields})
-        run = {"model": model_name, **identity, **shared, "proportions": mix.shares}
-        with state.main_process_first():
-            folder = RunFolder(
-                out, run, free=_FREE, resume="use its settings and files again, with --resume"
-            )
-            last, seconds = folder.last_checkpoint()
-        if last is not None:
-            notify(f"Resuming from {last}")
-        arguments.eval_on_start = last is None and bool(held_out)
-        tuned = add_adapter(base, settings.lora)
-        adapted = adapted_layers(tuned)
-        if settings.lora:
-            layers = ", ".join(f"{count} {name}" for name, count in adapted.items())
-            notify(f"LoRA on {sum(adapted.values())} layers: {layers}")
-        scorer = AnswerScorer(tuned.get_base_model(), parts.encoders, scorer.way)
-        if settings.gradient_checkpointing:
-            base.gradient_checkpointing_enable({"use_reentrant": False})
-        start = time.monotonic() - seconds
-        trainer = AnswerTrainer(
-            scorer,
-            arguments,
-            Questions(
-                mix, encoder, steps * settings.batch_size, with_negatives=settings.contrastive
-            ),
-            settings.contrastive_group,
-            [partial(_held_out_question, encoder, sample) for sample in held_out],
-            partial(save_adapter, tuned),
-            partial(load_weights, tuned),
-            [_Checkpoints(folder, start)],
-        )
-        trainer.train(resume_from_checkpoint=str(last) if last else None)
-        seconds = round(time.monotonic() - start, 1)
-        history = trainer.state.log_history
-        if state.is_main_process:
-            save_adapter(tuned, out)
-            processor.save_pretrained(out)
-            write_whole(out / "history.json", json.dumps(history, indent=1) + "\n")
-        state.wait_for_everyone()
-        return {
-            "steps": steps,
-            "history": history,
-            "trainable": sum(p.numel() for p in tuned.parameters() if p.requires_grad),
-            "parameters": sum(p.numel() for p in base.parameters()),
-            "joining": parts.joining,
-            "adapted": adapted,
-            "shares": mix.shares,
-            "answer_passes": scorer.way,
-            "device": arguments.device.type,
-            "precision": str(precision).removeprefix("torch."),
-            "processes": arguments.world_size,
-            "seconds": seconds,
-        }
+        last, seconds = folder.last_checkpoint()
+    if last is not None:
+        notify(f"Resuming from {last}")
+    arguments.eval_on_start = last is None and bool(held_out)
+    tuned = add_adapter(base, settings.lora)
+    adapted = adapted_layers(tuned)
+    if settings.lora:
+        layers = ", ".join(f"{count} {name}" for name, count in adapted.items())
+        notify(f"LoRA on {sum(adapted.values())} layers: {layers}")
+    scorer = AnswerScorer(tuned.get_base_model(), parts.encoders, scorer.way)
+    if settings.gradient_checkpointing:
+        base.gradient_checkpointing_enable({"use_reentrant": False})
+    start = time.monotonic() - seconds
+    trainer = AnswerTrainer(
+        scorer,
+        arguments,
+        Questions(mix, encoder, steps * settings.batch_size, with_negatives=settings.contrastive),
+        settings.contrastive_group,
+        [partial(_held_out_question, encoder, sample) for sample in held_out],
+        partial(save_adapter, tuned),
+        partial(load_weights, tuned),
+        [_Checkpoints(folder, start)],
+    )
+    trainer.train(resume_from_checkpoint=str(last) if last else None)
+    seconds = round(time.monotonic() - start, 1)
+    history = trainer.state.log_history
+    if state.is_main_process:
+        with results_of(out) as results:
+            save_adapter(tuned, results)
+            processor.save_pretrained(results)
+            write_whole(results / "history.json", json.dumps(history, indent=1) + "\n")
+    state.wait_for_everyone()
+    return {
+        "steps": steps,
+        "history": history,
+        "trainable": sum(p.numel() for p in tuned.parameters() if p.requires_grad),
+        "parameters": sum(p.numel() for p in base.parameters()),
+        "joining": parts.joining,
+        "adapted": adapted,
+        "shares": mix.shares,
+        "answer_passes": scorer.way,
+        "device": arguments.device.type,
+        "precision": str(precision).removeprefix("torch."),
+        "processes": arguments.world_size,
+        "seconds": seconds,
+    }
 
 
 def _check_resume(out: Path, *, resume: bool) -> None:

@@ -15,12 +15,12 @@ from torch.utils.data import SequentialSampler
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.outputs import with_path_in_error
 from lmms_egoplan.ranking.question import EncodedQuestion
 from lmms_egoplan.training.loss import Scores, batch_loss, count_violations
 from lmms_egoplan.training.questions import Questions, collate
 from lmms_egoplan.training.scorer import AnswerScorer
 from lmms_egoplan.training.settings import RENAMED, TuningSettings
+from lmms_egoplan.volumes import with_path_in_error
 
 
 class AnswerTrainer(Trainer):

@@ -14,7 +14,9 @@ from lmms_egoplan.annotation.export import export, write_label_studio
 from lmms_egoplan.annotation.flow import LABELLED, Item, load_flow
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.outputs import MANIFEST, claimed_folder
+from lmms_egoplan.files import LOCK, UNFINISHED
+from lmms_egoplan.outputs import MARKER, output_folder
+from markers import list_results
 from media.files import write_numbered_video
 
 
@@ -36,7 +38,7 @@ def label(store, *people):
 
 
 def names(out):
-    return sorted(path.name for path in out.iterdir() if path.name != MANIFEST)
+    return sorted(path.name for path in out.iterdir() if path.name not in (MARKER, LOCK))
 
 
 COMMON = ["agreement.csv", "annotation.json", "labels.jsonl"]
@@ -47,7 +49,7 @@ PAIR = ("annotator-1", "annotator-2")
 def test_export_replaces_the_previous_one(store, tmp_path):
     out = tmp_path / "out"
     label(store, "annotator-1", "annotator-2")
-    with claimed_folder(out, "annotate export"):
+    with output_folder(out, "annotate export"):
         assert any(
             str(out / "ratings.json") in line for line in export(Rating(), store.labelled(), out)
         )
@@ -69,7 +71,7 @@ def test_export_replaces_the_previous_one(store, tmp_path):
     (out / "notes.txt").write_text("one's own")
     slot = store.assignments.slot(store.own_labels("annotator-2", "", 0)[0].slot, "annotator-2")
     store.save(slot, "skip", None, skipped="too dark")
-    with claimed_folder(out, "annotate export"):
+    with output_folder(out, "annotate export"):
         export(Rating(), store.labelled(), out)
     assert names(out) == sorted([*COMMON, "notes.txt", "skipped.jsonl"])
     skipped = {"item": "text/0", "stage": "rate", "person": "annotator-2", "reason": "too dark"}
@@ -105,18 +107,16 @@ def test_folder_with_other_files_is_refused(store, tmp_path):
 def test_interrupted_export_is_rejected_and_can_be_repeated(store, tmp_path):
     out = tmp_path / "out"
     label(store, "annotator-1")
-    with claimed_folder(out, "annotate export"):
+    with output_folder(out, "annotate export"):
         export(Rating(), store.labelled(), out)
         (out / "ratings.json").write_text("{}")
-    mark = json.loads((out / "annotation.json").read_text())
-    (out / "annotation.json").write_text(
-        json.dumps(mark | {"finished": False, "files": [*mark["files"], "ratings.json"]})
-    )
-    (out / ".export.left").mkdir()
+    list_results(out, ["ratings.json"])
+    (out / "annotation.json").unlink()
+    (out / f"{UNFINISHED}left").mkdir()
     result = CliRunner().invoke(app, ["report", str(out), "--out", str(tmp_path / "report")])
     assert result.exit_code == 1
     assert str(out) in result.output
-    with claimed_folder(out, "annotate export"):
+    with output_folder(out, "annotate export"):
         export(Rating(), store.labelled(), out)
     assert names(out) == COMMON
 

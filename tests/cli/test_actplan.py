@@ -27,7 +27,7 @@ def run(*arguments):
 
 
 def score(plans, out):
-    return run(*SCORE, plans, "--out", out)
+    return run(*SCORE, plans, "--out", out, "--overwrite")
 
 
 def write(path, *records):

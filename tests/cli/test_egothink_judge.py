@@ -16,7 +16,6 @@ from lmms_egoplan.benchmarks.egothink import judge as egothink_grading
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.cli import app
-from lmms_egoplan.outputs import MANIFEST
 from report.egothink.judged_files import rows, write_lines
 
 NAMES = [dimension.name for dimension in DIMENSIONS]
@@ -71,7 +70,8 @@ def read_lines(path):
 
 
 def run(*arguments, code=0):
-    result = CliRunner().invoke(app, ["judge", "egothink", *map(str, arguments)])
+    repeated = ["--overwrite"] if "--out" in arguments else []
+    result = CliRunner().invoke(app, ["judge", "egothink", *map(str, arguments), *repeated])
     assert result.exit_code == code, result.output
     return result
 
@@ -146,7 +146,7 @@ def test_another_frameworks_answers(judge, tmp_path):
         for prompt in judge.prompts
     )
     assert judge.peak <= 2
-    assert {path.name for path in out.parent.iterdir()} == {"judged.jsonl", MANIFEST}
+    assert {path.name for path in out.parent.iterdir()} == {"judged.jsonl"}
     assert "sk-secret" not in result.output
 
 

@@ -53,7 +53,8 @@ def judge(prepared, tmp_path, monkeypatch):
 
 
 def command(*arguments):
-    result = CliRunner().invoke(app, list(map(str, arguments)))
+    repeated = ["--overwrite"] if arguments[0] == "judge" else []
+    result = CliRunner().invoke(app, [*map(str, arguments), *repeated])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result
 

@@ -3,13 +3,10 @@ deleted.
 """
 
 import inspect
-import json
-import subprocess
-import sys
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Literal, get_args, get_origin
+from typing import Literal, get_args, get_origin
 
 import pytest
 import typer
@@ -18,8 +15,6 @@ from typer.testing import CliRunner
 
 from lmms_egoplan.cli import app
 from lmms_egoplan.cli.commands import command_tree
-from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.outputs import MANIFEST, guard_output
 from volumes import volume_of
 
 
@@ -131,44 +126,3 @@ def test_every_command_names_a_full_volume_before_any_work(inputs, tmp_path):
             if result.exit_code != 1 or not is_named or out.exists():
                 failures.append((path, result.exit_code, result.output, out.exists()))
     assert failures == []
-
-
-def test_concurrent_commands_in_one_folder_all_record_their_files(tmp_path):
-    program = """
-import sys
-from pathlib import Path
-from lmms_egoplan.outputs import claimed_file
-print("ready", flush=True)
-sys.stdin.read()
-for number in range(80):
-    path = Path(sys.argv[1], f"{sys.argv[2]}-{number}")
-    with claimed_file(path, "command"):
-        path.write_text("")
-"""
-    out = tmp_path / "out"
-    command = [sys.executable, "-c", program, out]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    writers = [subprocess.Popen([*command, name], **pipes) for name in "ab"]
-    assert [writer.stdout.readline() for writer in writers] == ["ready\n"] * 2
-    for writer in writers:
-        writer.stdin.close()
-    assert [writer.wait() for writer in writers] == [0, 0]
-    assert len(json.loads((out / MANIFEST).read_text())["single"]) == 160
-
-
-def test_only_the_first_process_of_a_run_checks_the_folder(tmp_path, monkeypatch):
-    """Another process may start while the first one writes its manifest."""
-    out = tmp_path / "out"
-    out.mkdir()
-    (out / f"{MANIFEST}.123").write_text("{")
-    command = guard_output("command", writing)
-    monkeypatch.setenv("RANK", "1")
-    command(out=out)
-    assert (out / "written").exists()
-    monkeypatch.setenv("RANK", "0")
-    with pytest.raises(LmmsEgoplanError, match="other files"):
-        command(out=out)
-
-
-def writing(out: Annotated[Path, typer.Option(metavar="DIR")]) -> None:
-    (out / "written").write_text("")

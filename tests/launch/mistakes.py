@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from lmms_egoplan.benchmarks.base import DEMO_SETS
 from lmms_egoplan.cli import app
 from lmms_egoplan.demo.sets import copy_set
+from markers import write_marker
 
 CHECKPOINT, DATA, ENCODER = "checkpoint", "data", "encoder"
 
@@ -147,7 +148,7 @@ def write_other_run(folder: Path) -> None:
         },
     }
     (folder / "runs" / "run.json").write_text(json.dumps(state))
-    (folder / "runs" / ".lmms-egoplan.json").write_text(json.dumps({"command": "run"}))
+    write_marker(folder / "runs", "run", ["run.json"])
 
 
 def write_template(text: str) -> Callable[[Path], None]:

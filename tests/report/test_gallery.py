@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 from PIL import Image
 
-from lmms_egoplan.outputs import claimed_folder
+from lmms_egoplan.outputs import output_folder, results_of
 from lmms_egoplan.report import strips
 from lmms_egoplan.report.gallery import write_gallery
 from lmms_egoplan.report.page import write_page
@@ -271,6 +271,6 @@ def test_questions_with_the_same_key_have_different_pictures(tmp_path):
 def test_a_smaller_report_deletes_the_files_of_a_larger_one(tmp_path):
     many = [replace(plan_item(number, (True, False)), images=None) for number in range(101)]
     for items in (many, many[:100]):
-        with claimed_folder(tmp_path, "report"):
-            write_gallery(tmp_path, items, lambda *_: None)
+        with output_folder(tmp_path, "report"), results_of(tmp_path) as folder:
+            write_gallery(folder, items, lambda *_: None)
     assert [path.name for path in (tmp_path / "gallery").glob("*.js")] == ["0.js"]

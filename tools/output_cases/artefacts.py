@@ -270,7 +270,7 @@ def _read_labels(place: Place) -> list[str]:
     problems = [] if result.exit_code == 0 else [result.output]
     compared = filecmp.dircmp(place.old / "labels", "labels")
     for name in compared.left_only + compared.right_only + compared.diff_files:
-        if name != ".lmms-egoplan.json":
+        if name not in (".lmms-egoplan.jsonl", ".lmms-egoplan.lock"):
             problems.append(f"labels/{name} differs")
     store = _open_labels(place.new, place.old)
     if _clips(store) != json.loads((place.old / "clips.json").read_text()):

@@ -26,7 +26,7 @@ from lmms_egoplan.construction.actplan.prompts import object_names
 from lmms_egoplan.construction.actplan.tours import find_tours
 from lmms_egoplan.construction.actplan.views import choose_views, read_choices
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.files import lock_folder, write_whole
+from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.rejections import Rejection
@@ -36,6 +36,7 @@ from lmms_egoplan.text import clean_text
 # Output files.
 INSTANCES = "instances.jsonl"
 REJECTIONS = "rejections.jsonl"
+COUNTERFACTUALS = "counterfactuals.jsonl"
 NO_ACTIVITY = "tour of an activity without a description"
 
 
@@ -88,8 +89,7 @@ def build_instances(
         plans: Export of the written plans, passed to `read_gold_plans`.
 
     Raises:
-        LmmsEgoplanError: An input is invalid, the language model is not set or cannot be asked, or
-            another process uses `out`.
+        LmmsEgoplanError: An input is invalid, or the language model is not set or cannot be asked.
         OSError: The folder cannot be written.
     """
     activities, rejections = read_activities(bddl)
@@ -103,50 +103,49 @@ def build_instances(
         raise LmmsEgoplanError(
             f"{views}: {unknown[0]} has no tour; set --images to a folder with its tour"
         )
-    with lock_folder(out, "builds"):
-        texts, undescribed = describe(activities, pairs, settings)
-        waiting, unproposed = propose(activities, texts, settings)
-        rejections += [*undescribed, *unproposed]
-        if circumstances is not None:
-            changed, unchanged = change(activities, accepted, settings)
-            changed_texts, undescribed = describe(changed, pairs, settings)
-            activities = [*activities, *changed]
-            texts = texts | changed_texts
-            rejections += [*refused, *unchanged, *undescribed]
-        described = {activity.key: activity for activity in activities if activity.key in texts}
-        usable_tours = [
-            (tour, described[tour.activity]) for tour in tours if tour.activity in described
-        ]
-        all_views, unchosen = choose_views(usable_tours, choices, out / "views", settings)
-        settings.asking.finish_estimate()
-        instances = [
-            layout.Instance(
-                described[tour_views.tour.activity], texts[tour_views.tour.activity], tour_views
-            )
-            for tour_views in all_views
-        ]
-        finished_instances, unused_plans = layout.finished(instances, gold)
-        undescribed = [
-            Rejection("tour", NO_ACTIVITY, str(tour.id))
-            for tour in tours
-            if tour.activity not in described
-        ]
-        rejections += [*strays, *undescribed, *unchosen, *unused_plans]
-        toured = {tour.activity for tour in tours}
-        built = Built(
-            activities=list(described.values()),
-            waiting=waiting,
-            instances=instances,
-            finished=len(finished_instances),
-            untoured=[key for key in described if key not in toured],
-            rejections=rejections,
+    texts, undescribed = describe(activities, pairs, settings)
+    waiting, unproposed = propose(activities, texts, settings)
+    rejections += [*undescribed, *unproposed]
+    if circumstances is not None:
+        changed, unchanged = change(activities, accepted, settings)
+        changed_texts, undescribed = describe(changed, pairs, settings)
+        activities = [*activities, *changed]
+        texts = texts | changed_texts
+        rejections += [*refused, *unchanged, *undescribed]
+    described = {activity.key: activity for activity in activities if activity.key in texts}
+    usable_tours = [
+        (tour, described[tour.activity]) for tour in tours if tour.activity in described
+    ]
+    all_views, unchosen = choose_views(usable_tours, choices, out / "views", settings)
+    settings.asking.finish_estimate()
+    instances = [
+        layout.Instance(
+            described[tour_views.tour.activity], texts[tour_views.tour.activity], tour_views
         )
-        _write(built, texts, out)
-        if images is not None:
-            write_whole(out / INSTANCES, clean_text(json_lines(_queue(instances, out))))
-        if plans is not None:
-            layout.write_annotation(finished_instances, out)
-        return built
+        for tour_views in all_views
+    ]
+    finished_instances, unused_plans = layout.finished(instances, gold)
+    undescribed = [
+        Rejection("tour", NO_ACTIVITY, str(tour.id))
+        for tour in tours
+        if tour.activity not in described
+    ]
+    rejections += [*strays, *undescribed, *unchosen, *unused_plans]
+    toured = {tour.activity for tour in tours}
+    built = Built(
+        activities=list(described.values()),
+        waiting=waiting,
+        instances=instances,
+        finished=len(finished_instances),
+        untoured=[key for key in described if key not in toured],
+        rejections=rejections,
+    )
+    _write(built, texts, out)
+    if images is not None:
+        write_whole(out / INSTANCES, clean_text(json_lines(_queue(instances, out))))
+    if plans is not None:
+        layout.write_annotation(finished_instances, out)
+    return built
 
 
 def _queue(instances: Sequence[layout.Instance], out: Path) -> Iterator[dict[str, Any]]:
@@ -186,4 +185,4 @@ def _write(built: Built, texts: Mapping[str, str], out: Path) -> None:
         for activity in built.activities
         if activity.circumstance
     )
-    write_whole(out / "counterfactuals.jsonl", clean_text(json_lines(changed)))
+    write_whole(out / COUNTERFACTUALS, clean_text(json_lines(changed)))

@@ -6,7 +6,12 @@ from typing import Annotated
 import typer
 
 from lmms_egoplan.annotation.actplan_circumstances import CIRCUMSTANCES
-from lmms_egoplan.construction.actplan.build import INSTANCES, REJECTIONS, build_instances
+from lmms_egoplan.construction.actplan.build import (
+    COUNTERFACTUALS,
+    INSTANCES,
+    REJECTIONS,
+    build_instances,
+)
 from lmms_egoplan.construction.actplan.layout import ANNOTATION
 from lmms_egoplan.judging.asking import (
     EstimateOnly,
@@ -18,6 +23,8 @@ from lmms_egoplan.judging.asking import (
     Retry,
 )
 from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
+from lmms_egoplan.options import OutFolder
+from lmms_egoplan.outputs import output_folder
 from lmms_egoplan.rejections import counted
 
 
@@ -32,7 +39,7 @@ def build(
             ),
         ),
     ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Output folder.")],
+    out: OutFolder,
     images: Annotated[
         Path | None,
         typer.Option(
@@ -97,36 +104,45 @@ def build(
     Finally, prepare the instances with `data prepare actplan built/annotation`. `rejections.jsonl`
     lists everything that was skipped, one line each.
     """
-    asking = LlmUsage(
-        retry_rejected, estimate, prices, max_requests=max_requests, max_cost=max_cost
-    )
-    settings = language_model(DEFAULT_MODEL, llm, asking)
-    built = build_instances(bddl, out, settings, images, examples, circumstances, views, plans)
-    for reason, count in counted(built.rejections):
-        typer.echo(f"Skipped: {count}: {reason}")
-    typer.echo(f"Details: {out / REJECTIONS}")
-    if built.waiting and circumstances is None:
-        typer.echo(
-            f"Next: let people choose among {len(built.waiting)} circumstances: lmms-egoplan "
-            f"annotate actplan-circumstances {out / CIRCUMSTANCES} --db circumstances.sqlite"
+    names = [
+        CIRCUMSTANCES,
+        REJECTIONS,
+        COUNTERFACTUALS,
+        "figure_4.csv",
+        "figure_4.png",
+        "figure_4.svg",
+    ]
+    with output_folder(out, "data build actplan", names):
+        asking = LlmUsage(
+            retry_rejected, estimate, prices, max_requests=max_requests, max_cost=max_cost
         )
-    if images is None:
-        typer.echo(f"Next: pass tours of the {len(built.activities)} activities with --images")
-    elif built.untoured:
+        settings = language_model(DEFAULT_MODEL, llm, asking)
+        built = build_instances(bddl, out, settings, images, examples, circumstances, views, plans)
+        for reason, count in counted(built.rejections):
+            typer.echo(f"Skipped: {count}: {reason}")
+        typer.echo(f"Details: {out / REJECTIONS}")
+        if built.waiting and circumstances is None:
+            typer.echo(
+                f"Next: let people choose among {len(built.waiting)} circumstances: lmms-egoplan "
+                f"annotate actplan-circumstances {out / CIRCUMSTANCES} --db circumstances.sqlite"
+            )
+        if images is None:
+            typer.echo(f"Next: pass tours of the {len(built.activities)} activities with --images")
+        elif built.untoured:
+            typer.echo(
+                f"Without a tour: {len(built.untoured)} activities, for example {built.untoured[0]}"
+            )
+        if built.instances and plans is None:
+            typer.echo(
+                f"Next: let people write gold plans for {len(built.instances)} instances: "
+                f"lmms-egoplan annotate actplan-plans {out / INSTANCES} --db plans.sqlite"
+            )
+        if built.finished:
+            typer.echo(f"Next: lmms-egoplan data prepare actplan {out / ANNOTATION}")
+        changed = sum(bool(activity.circumstance) for activity in built.activities)
         typer.echo(
-            f"Without a tour: {len(built.untoured)} activities, for example {built.untoured[0]}"
+            f"{len(built.activities)} activities described, {changed} of them changed by a "
+            f"circumstance; {len(built.instances)} instances with views, {built.finished} with "
+            f"gold plans; written to {out}"
         )
-    if built.instances and plans is None:
-        typer.echo(
-            f"Next: let people write gold plans for {len(built.instances)} instances: lmms-egoplan "
-            f"annotate actplan-plans {out / INSTANCES} --db plans.sqlite"
-        )
-    if built.finished:
-        typer.echo(f"Next: lmms-egoplan data prepare actplan {out / ANNOTATION}")
-    changed = sum(bool(activity.circumstance) for activity in built.activities)
-    typer.echo(
-        f"{len(built.activities)} activities described, {changed} of them changed by a "
-        f"circumstance; {len(built.instances)} instances with views, {built.finished} with gold "
-        f"plans; written to {out}"
-    )
-    asking.finish()
+        asking.finish()

@@ -12,9 +12,9 @@ from lmms_egoplan.annotation.actplan_plans import FEWEST_PLANS, GOLD_PLANS
 from lmms_egoplan.benchmarks.actplan.instances import ORIGIN
 from lmms_egoplan.construction.actplan.activities import Activity
 from lmms_egoplan.construction.actplan.views import Views
-from lmms_egoplan.construction.folders import read_export, replacing
+from lmms_egoplan.construction.folders import read_export
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.files import file_digest
+from lmms_egoplan.files import file_digest, whole_folder
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import Checked, Text
 
@@ -110,7 +110,7 @@ def write_annotation(finished_instances: Sequence[tuple[Instance, GoldPlans]], o
     Raises:
         OSError: The folder cannot be written.
     """
-    with replacing(out / ANNOTATION) as root:
+    with whole_folder(out / ANNOTATION) as root:
         if finished_instances:
             _write(root / ORIGIN, "built\n")
         for instance, gold in finished_instances:
@@ -138,7 +138,7 @@ def write_activities(
     Raises:
         OSError: The folder cannot be written.
     """
-    with replacing(folder) as root:
+    with whole_folder(folder) as root:
         for activity in activities:
             _write_activity(root / activity.name, activity, texts[activity.key])
 

@@ -18,8 +18,8 @@ from lmms_egoplan.construction.actplan import tours
 from lmms_egoplan.construction.actplan.activities import Activity
 from lmms_egoplan.construction.actplan.prompts import object_names, seen_prompt
 from lmms_egoplan.construction.actplan.tours import Candidate, Tour
-from lmms_egoplan.construction.folders import replacing
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import whole_folder
 from lmms_egoplan.jsonl import read_json, read_text
 from lmms_egoplan.judging.json_replies import NO_REPLY, ask_json
 from lmms_egoplan.judging.judgement import Prompt
@@ -321,7 +321,7 @@ def _write_views(
 ) -> _Record:
     """Write views atomically to a folder, and return its record."""
     views = []
-    with replacing(folder) as scratch:
+    with whole_folder(folder) as scratch:
         for candidate, objects in chosen:
             name, content = tours.view_file(tour, candidate.name)
             (scratch / name).write_bytes(content)

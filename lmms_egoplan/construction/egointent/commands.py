@@ -21,11 +21,11 @@ from lmms_egoplan.judging.asking import (
     Prices,
     Retry,
 )
-from lmms_egoplan.outputs import also_writes
+from lmms_egoplan.options import OutFile, Overwrite
+from lmms_egoplan.outputs import output_file
 from lmms_egoplan.rejections import counted
 
 
-@also_writes("{stem}.rejections.jsonl")
 def build(
     goalstep: Annotated[
         Path, typer.Argument(metavar="GOALSTEP", help="Ego4D Goal-Step's annotation file.")
@@ -34,7 +34,7 @@ def build(
         Path,
         typer.Option(help="Folder with `<video_uid>.mp4`. Steps of missing videos are skipped."),
     ],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Output file, JSON Lines.")],
+    out: OutFile,
     narrations: Annotated[
         Path | None,
         typer.Option(
@@ -60,6 +60,7 @@ def build(
     prices: Prices = None,
     max_requests: MaxRequests = None,
     max_cost: MaxCost = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Build steps in EgoIntent's format from Ego4D. Their labels are unverified.
 
@@ -85,43 +86,48 @@ def build(
 
     - Goal-Step: https://github.com/facebookresearch/ego4d-goalstep
     """
-    asking = LlmUsage(
-        retry_rejected, estimate, prices, max_requests=max_requests, max_cost=max_cost
-    )
-    if narrations is None:
-        if llm is not None or retry_rejected or estimate:
-            raise typer.BadParameter(
-                "only with --narrations", param_hint="--llm, --retry-rejected, --estimate"
+    inputs = [goalstep] if narrations is None else [goalstep, narrations]
+    with output_file(out, inputs, overwrite=overwrite, also=[rejections_path(out)]):
+        asking = LlmUsage(
+            retry_rejected, estimate, prices, max_requests=max_requests, max_cost=max_cost
+        )
+        if narrations is None:
+            if llm is not None or retry_rejected or estimate:
+                raise typer.BadParameter(
+                    "only with --narrations", param_hint="--llm, --retry-rejected, --estimate"
+                )
+            built = build_records(goalstep, videos, 0.5 if before_end is None else before_end)
+            write_records(built.records, built.outcomes, out)
+            reasons = "; ".join(
+                f"{count}: {reason}" for reason, count in built.rejected.most_common()
             )
-        built = build_records(goalstep, videos, 0.5 if before_end is None else before_end)
-        write_records(built.records, built.outcomes, out)
-        reasons = "; ".join(f"{count}: {reason}" for reason, count in built.rejected.most_common())
-        num_videos = len({record.video_id for record in built.records})
+            num_videos = len({record.video_id for record in built.records})
+            typer.echo(
+                f"{len(built.records)} Goal-Step steps of {num_videos} videos, unverified, written "
+                f"to {out}\n"
+                f"Rejected: {reasons or 'none'}"
+            )
+            if built.absent:
+                typer.echo(f"Videos {describe_missing(built.absent, built.num_videos)}")
+            return
+        if before_end is not None:
+            raise typer.BadParameter(
+                "not with --narrations: these steps end at the time of a narration",
+                param_hint="--before-end",
+            )
+        steps, rejections = build_from_narrations(narrations, goalstep, videos, llm, asking)
+        write(steps, rejections, out)
+        reasons = "; ".join(f"{count}: {reason}" for reason, count in counted(rejections))
+        typer.echo(f"Rejected, see {rejections_path(out)}: {reasons or 'nothing'}")
+        without_place = sum(step["environment"] is None for step in steps)
+        if without_place:
+            typer.echo(
+                "Steps without scenario and environment, to be named by annotators: "
+                f"{without_place}"
+            )
+        num_videos = len({step["video_id"] for step in steps})
         typer.echo(
-            f"{len(built.records)} Goal-Step steps of {num_videos} videos, unverified, written to "
-            f"{out}\n"
-            f"Rejected: {reasons or 'none'}"
+            f"{len(steps)} steps of {num_videos} videos, unverified, written to {out}\n"
+            f"Next: lmms-egoplan annotate egointent {out} --videos {videos} --db labels.sqlite"
         )
-        if built.absent:
-            typer.echo(f"Videos {describe_missing(built.absent, built.num_videos)}")
-        return
-    if before_end is not None:
-        raise typer.BadParameter(
-            "not with --narrations: these steps end at the time of a narration",
-            param_hint="--before-end",
-        )
-    steps, rejections = build_from_narrations(narrations, goalstep, videos, llm, asking)
-    write(steps, rejections, out)
-    reasons = "; ".join(f"{count}: {reason}" for reason, count in counted(rejections))
-    typer.echo(f"Rejected, see {rejections_path(out)}: {reasons or 'nothing'}")
-    without_place = sum(step["environment"] is None for step in steps)
-    if without_place:
-        typer.echo(
-            f"Steps without scenario and environment, to be named by annotators: {without_place}"
-        )
-    num_videos = len({step["video_id"] for step in steps})
-    typer.echo(
-        f"{len(steps)} steps of {num_videos} videos, unverified, written to {out}\n"
-        f"Next: lmms-egoplan annotate egointent {out} --videos {videos} --db labels.sqlite"
-    )
-    asking.finish()
+        asking.finish()

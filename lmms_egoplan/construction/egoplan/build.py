@@ -29,7 +29,7 @@ from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.judging.asking import LlmUsage
 from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
-from lmms_egoplan.outputs import delete
+from lmms_egoplan.outputs import results_of
 from lmms_egoplan.rejections import Rejection, counted, none_left
 from lmms_egoplan.report.egoplan.statistics import statistics_files
 from lmms_egoplan.text import clean_text, csv_text
@@ -43,6 +43,8 @@ NARRATIONS = "narrations.csv"
 GOALS = "goals.json"
 REJECTIONS = "rejections.jsonl"
 SUMMARY = "summary.json"
+FILES = (NARRATIONS, GOALS, REJECTIONS, SUMMARY, EVALUATION)
+"""The files that every build writes, except its statistics."""
 
 
 @dataclass(frozen=True)
@@ -158,8 +160,7 @@ def build(
 def write(built: Built, out: Path) -> None:
     """Write questions, goals, narrations, rejections and statistics into a folder.
 
-    Each file is written completely or not at all. If this build has no instruction data, the
-    instruction data of an earlier build are deleted (`outputs.delete`).
+    They replace those of an earlier build, as `results_of` does.
 
     Raises:
         OSError: The folder cannot be written.
@@ -175,9 +176,11 @@ def write(built: Built, out: Path) -> None:
         files[INSTRUCTION] = _json_list(instruction_records(built.questions))
         files[RECOGNITION] = _json_list(built.recognition)
     files |= statistics_files({"built here": built_statistics(built.questions)})
-    for name, content in files.items():
-        write_whole(out / name, clean_text(content) if isinstance(content, str) else content)
-    delete(out / name for name in {INSTRUCTION, RECOGNITION} - files.keys())
+    with results_of(out) as results:
+        for name, content in files.items():
+            write_whole(
+                results / name, clean_text(content) if isinstance(content, str) else content
+            )
 
 
 def _json_list(records: Sequence[dict[str, Any]]) -> str:

@@ -5,10 +5,11 @@ from typing import Annotated
 
 import typer
 
-from lmms_egoplan.construction.egoplan.build import EVALUATION, Narrations, Source, write
+from lmms_egoplan.construction.egoplan.build import EVALUATION, FILES, Narrations, Source, write
 from lmms_egoplan.construction.egoplan.build import build as build_questions
 from lmms_egoplan.judging.asking import EstimateOnly, LlmUsage, MaxCost, MaxRequests, Prices, Retry
-from lmms_egoplan.options import EpicVideoInfo
+from lmms_egoplan.options import EpicVideoInfo, OutFolder
+from lmms_egoplan.outputs import output_folder
 
 
 def build(
@@ -20,7 +21,7 @@ def build(
         ),
     ],
     source: Annotated[Source, typer.Option(help="Layout of the narrations.")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Output folder.")],
+    out: OutFolder,
     goals: Annotated[
         Path | None,
         typer.Option(
@@ -100,22 +101,23 @@ def build(
     - EPIC-KITCHENS-100's narrations: https://github.com/epic-kitchens/epic-kitchens-100-annotations
     - Ego4D's narrations: https://ego4d-data.org
     """
-    asking = LlmUsage(
-        retry_rejected, estimate, prices, max_requests=max_requests, max_cost=max_cost
-    )
-    file = Narrations(narrations, source, mean_gap, epic_video_info)
-    kinds = drop.replace(",", " ").split()
-    built = build_questions(
-        file, goals, instruction_data=instruction_data, seed=seed, drop=kinds, asking=asking
-    )
-    write(built, out)
-    for name in ("left_out", "kinds_to_drop", "accuracy_without_video"):
-        values = "; ".join(f"{key}: {value}" for key, value in built.summary[name].items())
-        typer.echo(f"{name.replace('_', ' ').capitalize()}: {values or 'nothing'}")
-    typer.echo(f"Details: summary.json and rejections.jsonl in {out}")
-    typer.echo(
-        f"{len(built.questions)} questions (not verified by people) on "
-        f"{built.summary['task_goals']} task goals in {built.summary['videos']} videos written to "
-        f"{out / EVALUATION}"
-    )
-    asking.finish()
+    with output_folder(out, "data build egoplan", FILES):
+        asking = LlmUsage(
+            retry_rejected, estimate, prices, max_requests=max_requests, max_cost=max_cost
+        )
+        file = Narrations(narrations, source, mean_gap, epic_video_info)
+        kinds = drop.replace(",", " ").split()
+        built = build_questions(
+            file, goals, instruction_data=instruction_data, seed=seed, drop=kinds, asking=asking
+        )
+        write(built, out)
+        for name in ("left_out", "kinds_to_drop", "accuracy_without_video"):
+            values = "; ".join(f"{key}: {value}" for key, value in built.summary[name].items())
+            typer.echo(f"{name.replace('_', ' ').capitalize()}: {values or 'nothing'}")
+        typer.echo(f"Details: summary.json and rejections.jsonl in {out}")
+        typer.echo(
+            f"{len(built.questions)} questions (not verified by people) on "
+            f"{built.summary['task_goals']} task goals in {built.summary['videos']} videos written "
+            f"to {out / EVALUATION}"
+        )
+        asking.finish()

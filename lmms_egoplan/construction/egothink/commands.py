@@ -10,6 +10,7 @@ from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES
 from lmms_egoplan.construction.egothink.frames import (
     BAD_VIDEO,
     EVERY,
+    FRAMES,
     MIN_SHARPNESS,
     REJECTIONS,
     build_frames,
@@ -22,6 +23,8 @@ from lmms_egoplan.construction.egothink.layout import (
     write_layout,
 )
 from lmms_egoplan.files import write_whole
+from lmms_egoplan.options import OutFolder
+from lmms_egoplan.outputs import output_folder
 from lmms_egoplan.prepared_counts import print_dimensions
 from lmms_egoplan.rejections import counted
 from lmms_egoplan.text import join_list
@@ -34,7 +37,7 @@ def build(
             metavar="VIDEOS", help="Folder of videos, of folders of images, or of images."
         ),
     ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Output folder.")],
+    out: OutFolder,
     every: Annotated[
         int,
         typer.Option(
@@ -61,7 +64,7 @@ def build(
             metavar="LABELS",
             help=(
                 "People's questions, from `annotate export`. Writes the benchmark, with the "
-                "frames that are in DIR; VIDEOS is not read."
+                "frames that are in the output folder; VIDEOS is not read."
             ),
         ),
     ] = None,
@@ -79,39 +82,46 @@ def build(
 
     Example: `lmms-egoplan data build egothink ego4d/full_scale --out built --questions labels`
     """
-    if questions is None:
-        frames, rejections = build_frames(videos, out, every, min_sharpness)
-        unreadable = [rejection.where for rejection in rejections if rejection.reason == BAD_VIDEO]
-        reasons = "; ".join(f"{count}: {reason}" for reason, count in counted(rejections))
-        typer.echo(f"Rejected, see {out / REJECTIONS}: {reasons or 'nothing'}")
-        typer.echo(f"Unreadable: {join_list(unreadable, 3) or 'none'}")
-        num_videos = len({frame["video"] for frame in frames})
-        typer.echo(f"{len(frames)} frames of {num_videos} videos written to {out}")
-        typer.echo(f"Next: lmms-egoplan annotate egothink-questions {out} --db questions.sqlite")
-        return
-    written = read_questions(questions, out)
-    write_layout(written, out / LAYOUT)
-    result = statistics([question for question, _ in written])
-    write_whole(out / STATISTICS, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
-    print_dimensions(result["dimensions"])
-    scenes = ", ".join(f"{scene}: {count}" for scene, count in result["scenes"].items())
-    typer.echo(f"Scenes: {scenes}")
-    typer.echo(
-        f"Other scenes, each below 1 %: {result['other_scenes']} (paper: 13), with "
-        f"{result['other_questions']} questions. The paper has 700 questions on images of 595 "
-        "videos."
-    )
-    typer.echo(
-        "Concepts, scenes and videos: different ones, as people named them. Words and question "
-        "types: as data prepare egothink counts them."
-    )
-    with_questions = {dimension["split"] for dimension in result["dimensions"]}
-    missing = sorted(set(DIMENSION_NAMES) - with_questions)
-    typer.echo(
-        "Dimensions without a question (data prepare egothink needs all twelve): "
-        f"{join_list(missing) or 'none'}"
-    )
-    typer.echo(
-        f"{result['questions']} questions on images of {result['videos']} videos written to "
-        f"{out / LAYOUT}, {result['by_lead']} of them accepted by the lead, not by all reviewers"
-    )
+    names = [FRAMES, REJECTIONS] if questions is None else [STATISTICS]
+    with output_folder(out, "data build egothink", names):
+        if questions is None:
+            frames, rejections = build_frames(videos, out, every, min_sharpness)
+            unreadable = [
+                rejection.where for rejection in rejections if rejection.reason == BAD_VIDEO
+            ]
+            reasons = "; ".join(f"{count}: {reason}" for reason, count in counted(rejections))
+            typer.echo(f"Rejected, see {out / REJECTIONS}: {reasons or 'nothing'}")
+            typer.echo(f"Unreadable: {join_list(unreadable, 3) or 'none'}")
+            num_videos = len({frame["video"] for frame in frames})
+            typer.echo(f"{len(frames)} frames of {num_videos} videos written to {out}")
+            typer.echo(
+                f"Next: lmms-egoplan annotate egothink-questions {out} --db questions.sqlite"
+            )
+            return
+        written = read_questions(questions, out)
+        write_layout(written, out / LAYOUT)
+        result = statistics([question for question, _ in written])
+        write_whole(out / STATISTICS, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+        print_dimensions(result["dimensions"])
+        scenes = ", ".join(f"{scene}: {count}" for scene, count in result["scenes"].items())
+        typer.echo(f"Scenes: {scenes}")
+        typer.echo(
+            f"Other scenes, each below 1 %: {result['other_scenes']} (paper: 13), with "
+            f"{result['other_questions']} questions. The paper has 700 questions on images of 595 "
+            "videos."
+        )
+        typer.echo(
+            "Concepts, scenes and videos: different ones, as people named them. Words and question "
+            "types: as data prepare egothink counts them."
+        )
+        with_questions = {dimension["split"] for dimension in result["dimensions"]}
+        missing = sorted(set(DIMENSION_NAMES) - with_questions)
+        typer.echo(
+            "Dimensions without a question (data prepare egothink needs all twelve): "
+            f"{join_list(missing) or 'none'}"
+        )
+        typer.echo(
+            f"{result['questions']} questions on images of {result['videos']} videos written to "
+            f"{out / LAYOUT}, {result['by_lead']} of them accepted by the lead, not by all "
+            "reviewers"
+        )

@@ -16,7 +16,7 @@ from PIL import Image
 
 from lmms_egoplan.construction.pictures import IMAGES, VIDEOS, is_video, read_pictures, sharpness
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.files import file_version, lock_folder, write_whole
+from lmms_egoplan.files import file_version, write_whole
 from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.media.frames import FrameError, frame_times
 from lmms_egoplan.media.image_files import write_jpeg
@@ -78,27 +78,25 @@ def build_frames(
         The lines of ``frames.jsonl``, and the rejected videos and frames.
 
     Raises:
-        LmmsEgoplanError: The folder has no videos or images, no frame is left, or another process
-            uses `out`.
+        LmmsEgoplanError: The folder has no videos or images, or no frame is left.
     """
     videos = find_videos(folder.resolve(), out.resolve())
-    with lock_folder(out, "builds"):
-        jobs = (
-            delayed(_sample)(name, files, every, out)
-            for name, files in track(videos.items(), "Sampling videos")
-        )
-        sampled = Parallel(-1, prefer="threads", pre_dispatch="n_jobs")(jobs)
-        frames, rejections = choose([video for video, _ in sampled], min_sharpness)
-        rejections = [Rejection(**line) for _, damaged in sampled for line in damaged] + rejections
-        write_whole(out / REJECTIONS, clean_text(json_lines(map(vars, rejections))))
-        if not frames:
-            raise LmmsEgoplanError(f"{folder}: no frames left. {none_left(rejections)}")
-        jobs = (
-            delayed(_write)(videos[frame["video"]], frame, out)
-            for frame in track(frames, "Writing frames")
-        )
-        Parallel(-1, prefer="threads", pre_dispatch="n_jobs")(jobs)
-        write_whole(out / FRAMES, clean_text(json_lines(frames)))
+    jobs = (
+        delayed(_sample)(name, files, every, out)
+        for name, files in track(videos.items(), "Sampling videos")
+    )
+    sampled = Parallel(-1, prefer="threads", pre_dispatch="n_jobs")(jobs)
+    frames, rejections = choose([video for video, _ in sampled], min_sharpness)
+    rejections = [Rejection(**line) for _, damaged in sampled for line in damaged] + rejections
+    write_whole(out / REJECTIONS, clean_text(json_lines(map(vars, rejections))))
+    if not frames:
+        raise LmmsEgoplanError(f"{folder}: no frames left. {none_left(rejections)}")
+    jobs = (
+        delayed(_write)(videos[frame["video"]], frame, out)
+        for frame in track(frames, "Writing frames")
+    )
+    Parallel(-1, prefer="threads", pre_dispatch="n_jobs")(jobs)
+    write_whole(out / FRAMES, clean_text(json_lines(frames)))
     return frames, rejections
 
 

@@ -13,8 +13,9 @@ from typing import Any
 from lmms_egoplan.annotation.egothink_questions import QUESTIONS, WrittenQuestion, read_image
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.prepare import compare_with_table_4
-from lmms_egoplan.construction.folders import read_export, replacing
+from lmms_egoplan.construction.folders import read_export
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import whole_folder
 from lmms_egoplan.text import clean_text
 
 LAYOUT = "egothink"
@@ -56,7 +57,7 @@ def write_layout(questions: Sequence[tuple[WrittenQuestion, bytes]], out: Path) 
     Raises:
         OSError: The folder cannot be written.
     """
-    with replacing(out) as root:
+    with whole_folder(out) as root:
         for dimension in DIMENSIONS:
             part = [pair for pair in questions if pair[0].dimension == dimension.name]
             records = []

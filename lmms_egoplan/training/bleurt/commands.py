@@ -6,11 +6,16 @@ from typing import Annotated, Any
 import typer
 
 from lmms_egoplan.benchmarks.actplan.classifier import Positives, Shuffled, default_folder
-from lmms_egoplan.options import LabelledPlans, Splits
+from lmms_egoplan.options import FOLDER_HELP, LabelledPlans, Splits
+from lmms_egoplan.outputs import output_folder
 from lmms_egoplan.training.bleurt.pairs import Recipe
 
-_HELP = "Output folder. Default: with the prepared data."
-_OUT = typer.Option(metavar="DIR", help=_HELP, default_factory=default_folder, show_default=False)
+_OUT = typer.Option(
+    "--out", metavar="DIR", help=FOLDER_HELP, default_factory=default_folder, show_default=False
+)
+
+# Files of a finished run.
+_CLASSIFIER = ("README.md", "config.json", "model.safetensors", "scores.json")
 
 
 def train(
@@ -77,14 +82,15 @@ def train(
     """
     from lmms_egoplan.training.bleurt.training import train_bleurt
 
-    if learning_rate is not None and not 0 < learning_rate < 1:
-        raise typer.BadParameter("must be above 0 and below 1", param_hint="--learning-rate")
-    recipe = Recipe(epochs, learning_rate, batch_size, max_length, seed, positives, shuffled)
-    scores = train_bleurt(
-        plans, activities, encoder, out, recipe, lambda remark: typer.echo(remark, err=True)
-    )
-    typer.echo(_summary(scores))
-    typer.echo(f"Written to {out}")
+    with output_folder(out, "train actplan-bleurt", _CLASSIFIER):
+        if learning_rate is not None and not 0 < learning_rate < 1:
+            raise typer.BadParameter("must be above 0 and below 1", param_hint="--learning-rate")
+        recipe = Recipe(epochs, learning_rate, batch_size, max_length, seed, positives, shuffled)
+        scores = train_bleurt(
+            plans, activities, encoder, out, recipe, lambda remark: typer.echo(remark, err=True)
+        )
+        typer.echo(_summary(scores))
+        typer.echo(f"Written to {out}")
 
 
 def _summary(scores: dict[str, Any]) -> str:

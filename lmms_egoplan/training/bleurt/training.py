@@ -35,6 +35,7 @@ from lmms_egoplan.benchmarks.actplan.classifier_agreement import (
 from lmms_egoplan.benchmarks.actplan.plans import read_activities, read_labelled_plans
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_digest, write_whole
+from lmms_egoplan.outputs import results_of
 from lmms_egoplan.training.bleurt.pairs import Recipe, TrainingPairs
 from lmms_egoplan.training.run_folder import RunFolder, render_card
 
@@ -210,9 +211,10 @@ def train_bleurt(
         "history": _history(trainer),
         "seconds": seconds,
     }
-    model.save_pretrained(out)
-    tokenizer.save_pretrained(out)
-    write_whole(out / "README.md", render_card(Path(__file__).with_name("card.md"), scores))
+    with results_of(out) as results:
+        model.save_pretrained(results)
+        tokenizer.save_pretrained(results)
+        write_whole(results / "README.md", render_card(Path(__file__).with_name("card.md"), scores))
     folder.finish(scores)
     return scores
 

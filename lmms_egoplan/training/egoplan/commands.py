@@ -5,14 +5,23 @@ from typing import Annotated, Any
 
 import typer
 
-from lmms_egoplan.training.egoplan.export import Trainer, export_preferences
+from lmms_egoplan.options import OutFolder
+from lmms_egoplan.outputs import output_folder
+from lmms_egoplan.training.egoplan.export import PAIRS, Trainer, export_preferences
 from lmms_egoplan.training.egoplan.settings import read_settings
+
+# Files of a finished run.
+_ADAPTER = (
+    "README.md",
+    "adapter_config.json",
+    "adapter_model.safetensors",
+    "config.yaml",
+    "history.json",
+)
 
 
 def train(
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder for the adapter and its model card.")
-    ],
+    out: OutFolder,
     data: Annotated[
         Path | None,
         typer.Argument(
@@ -40,7 +49,10 @@ def train(
         ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Resume the run in DIR from its last checkpoint.")
+        bool,
+        typer.Option(
+            "--resume", help="Resume the run in the output folder from its last checkpoint."
+        ),
     ] = False,
     no_lora: Annotated[
         bool,
@@ -78,26 +90,29 @@ def train(
     from lmms_egoplan import process_group
     from lmms_egoplan.training.egoplan.tuning import tune_egoplan
 
-    values = {
-        name: value for name, value in (("data", data), ("model", model)) if value is not None
-    }
-    ablations: list[tuple[bool, str, Any]] = [
-        (no_lora, "lora", None),
-        (no_contrastive, "contrastive", False),
-        (no_instructions, "instructions", []),
-        (no_recognition, "recognition", False),
-    ]
-    settings = read_settings(config, values, assignments or ())
-    settings = settings.changed({name: value for is_chosen, name, value in ablations if is_chosen})
-    tune_egoplan(settings, out, resume=resume)
-    process_group.wait_and_leave()
+    with output_folder(out, "train egoplan", _ADAPTER):
+        values = {
+            name: value for name, value in (("data", data), ("model", model)) if value is not None
+        }
+        ablations: list[tuple[bool, str, Any]] = [
+            (no_lora, "lora", None),
+            (no_contrastive, "contrastive", False),
+            (no_instructions, "instructions", []),
+            (no_recognition, "recognition", False),
+        ]
+        settings = read_settings(config, values, assignments or ())
+        settings = settings.changed(
+            {name: value for is_chosen, name, value in ablations if is_chosen}
+        )
+        tune_egoplan(settings, out, resume=resume)
+        process_group.wait_and_leave()
 
 
 def merge(
     adapter: Annotated[
         Path, typer.Argument(metavar="ADAPTER", help="Folder written by `train egoplan`.")
     ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the checkpoint.")],
+    out: OutFolder,
     model: Annotated[
         str | None, typer.Option(help="Base model. Default: the one that the adapter names.")
     ] = None,
@@ -108,16 +123,15 @@ def merge(
     """
     from lmms_egoplan.training.adapter import write_merged
 
-    write_merged(adapter, model, out)
-    typer.echo(f"Written to {out}")
+    with output_folder(out, "merge egoplan", ["config.json"]):
+        write_merged(adapter, model, out)
+        typer.echo(f"Written to {out}")
 
 
 def export(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="`EgoPlan_IT.json`.")],
     format: Annotated[Trainer, typer.Option(help="Trainer to write the data for.")],
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder for the samples and their images.")
-    ],
+    out: OutFolder,
     epic_kitchens: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder with EPIC-KITCHENS' RGB frames.")
     ] = None,
@@ -134,5 +148,6 @@ def export(
     Example: `lmms-egoplan data export egoplan-it EgoPlan_IT.json --format trl --epic-kitchens
     EPIC-KITCHENS --out trl`
     """
-    count = export_preferences(data, format, out, epic_kitchens, ego4d, seed)
-    typer.echo(f"{count} pairs written to {out}")
+    with output_folder(out, "data export egoplan-it", [PAIRS]):
+        count = export_preferences(data, format, out, epic_kitchens, ego4d, seed)
+        typer.echo(f"{count} pairs written to {out}")

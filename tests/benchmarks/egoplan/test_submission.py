@@ -17,7 +17,6 @@ from lmms_egoplan.benchmarks.egoplan.submission import (
 from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.outputs import MANIFEST
 
 
 def save(split, ids, summary):
@@ -48,7 +47,15 @@ def submit(folder, predictions, *options, name="samples.jsonl"):
     lines = (f"{json.dumps(sample, ensure_ascii=False)}\n" for sample in samples)
     (folder / name).write_text("".join(lines), encoding="utf-8")
     out = folder / "new" / "submission.json"
-    arguments = ["submit", "egoplan", str(folder / name), "--out", str(out), *options]
+    arguments = [
+        "submit",
+        "egoplan",
+        str(folder / name),
+        "--out",
+        str(out),
+        "--overwrite",
+        *options,
+    ]
     result = CliRunner().invoke(app, arguments)
     return result, json.loads(out.read_text()) if out.exists() else None
 
@@ -62,7 +69,7 @@ def test_an_incomplete_submission_keeps_the_earlier_one(tmp_path):
         {"sample_id": 1, "label": "A"},
         {"sample_id": 2, "label": "B"},
     ]
-    assert {path.name for path in (tmp_path / "new").iterdir()} == {"submission.json", MANIFEST}
+    assert {path.name for path in (tmp_path / "new").iterdir()} == {"submission.json"}
     result, old_labels = submit(tmp_path, [(1, "A"), (1, "B"), (2, None), (9, "C")])
     assert result.exit_code == 1
     assert re.search(r": 2 \(3 and 2\); .*: 1 \(1\); .*: 1 \(9\)", result.stderr)

@@ -24,10 +24,11 @@ from lmms_egoplan.construction.actplan.activities import INSTRUCTION
 from lmms_egoplan.construction.actplan.bddl import parse_problem
 from lmms_egoplan.construction.actplan.build import NO_ACTIVITY
 from lmms_egoplan.construction.actplan.description import unnamed
-from lmms_egoplan.files import lock_folder
+from lmms_egoplan.files import LOCK, lock_folder
 from lmms_egoplan.judging.json_replies import NOT_JSON, WRONG_FORM
 from lmms_egoplan.judging.settings import DEFAULT_MODEL
-from lmms_egoplan.outputs import MANIFEST
+from lmms_egoplan.outputs import MARKER
+from markers import write_marker
 from patience import FOREVER_S
 from shared_data import DATA
 
@@ -333,7 +334,7 @@ def contents(folder):
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name not in ("views.json", MANIFEST)
+        if path.is_file() and path.name not in ("views.json", MARKER, LOCK)
     }
 
 
@@ -341,8 +342,8 @@ def test_only_one_process_uses_a_folder(sources, served):
     """A second process would delete unfinished output of the first."""
     with served(LanguageModel()) as server:
         (sources / "built").mkdir()
-        (sources / "built" / MANIFEST).write_text(json.dumps({"command": "data build actplan"}))
-        with lock_folder(sources / "built", "builds"):
+        write_marker(sources / "built", "data build actplan")
+        with lock_folder(sources / "built"):
             options = (sources / "bddl", "--out", sources / "built")
             code, output = run("data", "build", "actplan", *options)
         assert code == 1

@@ -23,6 +23,7 @@ from lmms_egoplan.construction.actplan.views import (
     read_choices,
 )
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import UNFINISHED
 from lmms_egoplan.judging.json_replies import NO_REPLY
 from lmms_egoplan.judging.settings import JudgeSettings
 
@@ -121,7 +122,7 @@ def test_stored_views_are_replaced_only_for_another_tour_or_choice(tours, tmp_pa
         }
         assert {entry.unseen for entry in result[0]} == {None}
         assert len(server.prompts) == 7
-    assert not list((tmp_path / "views").rglob(".unfinished*"))
+    assert not list((tmp_path / "views").rglob(f"{UNFINISHED}*"))
 
 
 def test_a_missing_reply_is_requested_again(tours, tmp_path):

@@ -51,7 +51,7 @@ def arguments(folder, out):
 
 
 def build(folder, *options):
-    command = ("data", "build", *arguments(folder, folder / "steps.jsonl"), *options)
+    command = ("data", "build", *arguments(folder, folder / "steps.jsonl"), "--overwrite", *options)
     return CliRunner().invoke(app, [str(argument) for argument in command])
 
 

@@ -42,7 +42,17 @@ def test_builds_egointent_from_goalstep_and_prepares_it(folder):
 
     written = steps.read_text()
     for wrong in (["--before-end", "nan"], ["--before-end", "9"], ["--videos", folder / "absent"]):
-        result = run("build", "egointent", goalstep, "--videos", videos, "--out", steps, *wrong)
+        result = run(
+            "build",
+            "egointent",
+            goalstep,
+            "--videos",
+            videos,
+            "--out",
+            steps,
+            "--overwrite",
+            *wrong,
+        )
         assert result.exit_code == 1
         assert result.stderr.startswith("lmms-egoplan: ")
         assert "Traceback" not in result.output

@@ -20,12 +20,13 @@ from lmms_egoplan.construction.egoplan import goals as goal_reasons
 from lmms_egoplan.construction.egoplan.goals import goal_prompt
 from lmms_egoplan.construction.egoplan.narrations import read_epic_kitchens
 from lmms_egoplan.construction.egoplan.questions import COPY, NOTHING_DONE
+from lmms_egoplan.files import LOCK
 from lmms_egoplan.judging.cache import default_cache_path
 from lmms_egoplan.judging.json_replies import CUT_OFF, NO_REPLY, NOT_JSON
 from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.settings import DEFAULT_MODEL, JudgeSettings
 from lmms_egoplan.judging.usage import prompt_tokens
-from lmms_egoplan.outputs import MANIFEST
+from lmms_egoplan.outputs import MARKER
 from patience import FOREVER_S
 from shared_data import DATA
 
@@ -47,7 +48,9 @@ def build(narrations, out, *options, source="epic-kitchens"):
 
 
 def contents(out):
-    return {path.name: path.read_bytes() for path in out.iterdir() if path.name != MANIFEST}
+    return {
+        path.name: path.read_bytes() for path in out.iterdir() if path.name not in (MARKER, LOCK)
+    }
 
 
 def rejections(out):

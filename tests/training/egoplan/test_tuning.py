@@ -616,8 +616,11 @@ def test_full_disk_error_names_the_checkpoints_file(folder, tmp_path, capfd, roo
 
 
 def test_folder_in_use_is_refused(folder):
-    with lock_folder(folder / "locked", "trains"), pytest.raises(LmmsEgoplanError, match="locked"):
-        tune_egoplan(tuning(folder), folder / "locked")
+    (folder / "locked").mkdir()
+    with lock_folder(folder / "locked"):
+        result = CliRunner().invoke(app, ["train", "egoplan", "--out", str(folder / "locked")])
+    assert result.exit_code == 1
+    assert f"{folder / 'locked'} is in use" in result.output
 
 
 @pytest.fixture

@@ -24,7 +24,6 @@ from lmms_egoplan.benchmarks.egoplan.records import FIRST_FRAME, frames_per_seco
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import read_video_frames
-from lmms_egoplan.outputs import MANIFEST
 from lmms_egoplan.training.egoplan.data import find_frames, read_instructions
 from media.files import copy_packets, read_numbers, write_epic_folder, write_numbered_video
 from shared_data import DATA
@@ -286,7 +285,6 @@ def test_no_empty_list_is_written(tmp_path):
     result = run(tmp_path, QUESTIONS[:1])
     assert re.search("Ego4D: no ", result.stdout)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        MANIFEST,
         "a.json",
         "ids_epic_kitchens.txt",
     ]
