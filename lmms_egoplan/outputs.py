@@ -192,15 +192,15 @@ def check_folder(out: Path, command: str) -> None:
 
 
 @contextmanager
-def results_of(out: Path, last: str = "") -> Iterator[Path]:
+def results_of(out: Path, last: str = "", meanwhile: str = "") -> Iterator[Path]:
     """Yield an empty folder whose files become the results in `out` at the end.
 
     Outside of `output_folder`, files of the same names are replaced, and none is deleted.
 
     Args:
         out: The folder of `output_folder`, or one inside it.
-        last: Name of a file that marks the results as complete: deleted before any other file
-            changes, and written after all of them.
+        last: Name of a file that is written after all others. It marks the results as complete.
+        meanwhile: Content of this file while the others are moved.
 
     Raises:
         LmmsEgoplanError: A file of the same name is not the command's.
@@ -214,9 +214,10 @@ def results_of(out: Path, last: str = "") -> Iterator[Path]:
         if marker is not None:
             for path in files:
                 marker.check(path)
-            marker.add(files, are_results=True)
         if last:
-            (out / last).unlink(missing_ok=True)
+            write_whole(out / last, meanwhile)
+        if marker is not None:
+            marker.add(files, are_results=True)
         for path in sorted(files, key=lambda path: path == out / last):
             path.parent.mkdir(parents=True, exist_ok=True)
             files[path].replace(path)

@@ -122,10 +122,10 @@ with output_folder(out, "command"), results_of(out, last="seal") as folder:
 """
 
 
-@pytest.mark.parametrize("replaced", range(6))
+@pytest.mark.parametrize("replaced", range(7))
 def test_a_killed_run_is_repeated(tmp_path, replaced):
-    """The program is killed before it gives a file its name: two cached files, two results and the
-    one that completes them.
+    """The program is killed before it gives a file its name: two cached files, the mark of
+    unfinished results, two results, and the mark of finished ones.
     """
     out = tmp_path / "out"
     with output_folder(out, "command"), results_of(out) as folder:
@@ -136,10 +136,10 @@ def test_a_killed_run_is_repeated(tmp_path, replaced):
     subprocess.run([*command, str(replaced)], check=replaced == 0)
     after = contents(out)
     assert {after[name] for name in ("a", "b")} <= {"1", "2"}
-    if 0 < replaced < 3:
+    if 0 < replaced < 4:
         assert after["seal"] == after["a"] == after["b"] == "1"
     elif replaced:
-        assert "seal" not in after
+        assert after["seal"] == ""
     subprocess.run([*command, "0"], check=True)
     assert contents(out) == {
         "mine": "mine",

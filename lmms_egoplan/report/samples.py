@@ -271,10 +271,12 @@ class Mark:
     """The content of a folder's mark.
 
     files: names of the export's files; None if unknown.
+    is_finished: false while an export is being written.
     """
 
     benchmark: str
     files: tuple[str, ...] | None
+    is_finished: bool
 
 
 def read_mark(folder: Path) -> Mark | None:
@@ -296,13 +298,17 @@ def read_mark(folder: Path) -> Mark | None:
         raise LmmsEgoplanError(
             f"{path}: files: expected names of files; export the labels again into another folder"
         )
-    return Mark(mark["benchmark"], None if files is None else tuple(files))
+    return Mark(
+        mark["benchmark"],
+        None if files is None else tuple(files),
+        mark.get("finished", True) is True,
+    )
 
 
 def write_folder(out: Path, benchmark: str, texts: Mapping[str, str]) -> None:
     """Write a folder of labels for reports, and replace the files of an earlier export.
 
-    The mark is written last: without it, a folder has no labels for reports.
+    If the process is killed, the mark records that the export is not finished.
 
     Raises:
         LmmsEgoplanError: the folder has another benchmark's labels, or a file that no export wrote.
@@ -313,10 +319,12 @@ def write_folder(out: Path, benchmark: str, texts: Mapping[str, str]) -> None:
         raise LmmsEgoplanError(
             f"--out {out}: contains labels of {mark.benchmark}, not {benchmark}; use a new folder"
         )
-    with results_of(out, last=MARK) as folder:
+    earlier = (mark and mark.files) or ()
+    content = {"benchmark": benchmark, "files": sorted({*texts, *earlier}), "finished": False}
+    with results_of(out, MARK, json.dumps(content) + "\n") as folder:
         for name, text in texts.items():
             write_whole(folder / name, text)
-        content = {"benchmark": benchmark, "files": sorted(texts)}
+        content |= {"files": sorted(texts), "finished": True}
         write_whole(folder / MARK, json.dumps(content) + "\n")
 
 
@@ -324,12 +332,16 @@ def labelled_folders(paths: Iterable[Path]) -> dict[Path, str]:
     """Return the folders of labels among the paths, with their benchmarks.
 
     Raises:
-        LmmsEgoplanError: a folder's mark cannot be read.
+        LmmsEgoplanError: a folder's mark cannot be read, or its export was not finished.
     """
     benchmarks = {}
     for path in paths:
         mark = read_mark(path)
         if mark is not None:
+            if not mark.is_finished:
+                raise LmmsEgoplanError(
+                    f"{path}: the export was not finished; export the labels again"
+                )
             benchmarks[path] = mark.benchmark
     return benchmarks
 

@@ -110,8 +110,11 @@ def test_interrupted_export_is_rejected_and_can_be_repeated(store, tmp_path):
     with output_folder(out, "annotate export"):
         export(Rating(), store.labelled(), out)
         (out / "ratings.json").write_text("{}")
-    list_results(out, ["ratings.json"])
-    (out / "annotation.json").unlink()
+    mark = json.loads((out / "annotation.json").read_text())
+    (out / "annotation.json").write_text(
+        json.dumps(mark | {"finished": False, "files": [*mark["files"], "ratings.json"]})
+    )
+    list_results(out, ["annotation.json", "ratings.json"])
     (out / f"{UNFINISHED}left").mkdir()
     result = CliRunner().invoke(app, ["report", str(out), "--out", str(tmp_path / "report")])
     assert result.exit_code == 1
