@@ -7,8 +7,6 @@ from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from filelock import FileLock, SoftFileLock, Timeout
-
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.volumes import with_path_in_error
 
@@ -153,6 +151,8 @@ def lock_file(path: Path) -> Iterator[bool]:
     Raises:
         OSError: the file is not writable, or its file system has no locks.
     """
+    from filelock import FileLock, SoftFileLock, Timeout
+
     path.touch()  # FileLock would create its folder, too.
     lock = FileLock(path, timeout=0, thread_local=False)  # Any thread may release it.
     try:

@@ -55,9 +55,9 @@ def with_volume_in_error(out: Path, temporary: str) -> Iterator[None]:
         mount = next(path for path in (file, *file.parents) if os.path.ismount(path))
         free = shutil.disk_usage(mount).free
         reason = getattr(error, "strerror", None) or error
-        shown = Path(*(part for part in file.parts if not part.startswith(temporary)))
+        final = Path(*(part for part in file.parts if not part.startswith(temporary)))
         raise LmmsEgoplanError(
-            f"{shown}: cannot be written: {reason}. The volume {mount} has {free:,} bytes free. "
+            f"{final}: cannot be written: {reason}. The volume {mount} has {free:,} bytes free. "
             "Free some space, or set another --out."
         ) from error
 
