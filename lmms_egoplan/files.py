@@ -153,8 +153,14 @@ def lock_file(path: Path) -> Iterator[bool]:
     """
     from filelock import FileLock, SoftFileLock, Timeout
 
+    class OwnLock(FileLock):
+        """A lock that a second one of this process respects.
+
+        After an evaluation, lmms-eval returns the same `FileLock` for the same path.
+        """
+
     path.touch()  # FileLock would create its folder, too.
-    lock = FileLock(path, timeout=0, thread_local=False)  # Any thread may release it.
+    lock = OwnLock(path, timeout=0, thread_local=False)  # Any thread may release it.
     try:
         lock.acquire()
     except Timeout:

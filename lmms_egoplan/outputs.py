@@ -129,7 +129,7 @@ def output_folder(out: Path, command: str, names: Sequence[str] = ()) -> Iterato
     """Let a command write to the folder `out`, which is created.
 
     Args:
-        command: The command, such as ``data build egoplan``.
+        command: The command, such as ``data cut``.
         names: Files that the run will write, as far as they are known.
 
     Raises:

@@ -55,6 +55,8 @@ EXCEPTIONS = {
     ("lmms_egoplan.harnesses.lmms_eval.plugin", "lmms_egoplan.judging.probe"),
     # The plugin imports it at startup.
     ("lmms_egoplan.benchmarks.subset", "numpy"),
+    # It loads asyncio.
+    ("lmms_egoplan.files", "filelock"),
     # A check before a run loads no report.
     ("lmms_egoplan.cli.run", "lmms_egoplan.report.runs"),
 }

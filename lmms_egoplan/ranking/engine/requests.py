@@ -181,6 +181,7 @@ def candidate_requests(question: EngineQuestion, method: str) -> list[EngineRequ
     forced: The prompt is the context, and the candidate's tokens are generated.
     prompt_logprobs: The prompt is the context and the candidate.
 
+    >>> from lmms_egoplan.ranking.methods import PROMPT_LOGPROBS
     >>> question = EngineQuestion("q", [5, 6], [CandidateTokens([7, 8], first=1)], {})
     >>> [request] = candidate_requests(question, FORCED)
     >>> request.prompt, request.forced
