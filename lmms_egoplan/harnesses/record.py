@@ -255,12 +255,12 @@ def _mark_other_pixel_limits(results: Mapping[str, Any], pixels: Any) -> None:
 
     This includes limits in effect that are not known.
     """
-    others = []
+    differing_tasks = []
     for task in results["results"]:
         stated = stated_pixels(str(member(results, "configs", task, "metadata", "preset")))
         if stated and not is_as_stated(pixels, stated):
-            others.append(task)
-    _add_marks(results, others, {"pixels": "other limits"})
+            differing_tasks.append(task)
+    _add_marks(results, differing_tasks, {"pixels": "other limits"})
 
 
 def _summary(task: Any, counts: Mapping[tuple[Any, Any], Mapping[str, int]]) -> dict[str, Any]:

@@ -6,10 +6,10 @@ The rules:
 2. The unit is the noise: the largest change of a mean loss when full passes are rearranged without
    changing their meaning, by masked tokens next to the context. It grows with every measurement.
 3. Other tokens may also have effects that are not rounding: some models do not ignore masked
-   tokens, and in some, tokens see later ones. The scale that tells these apart needs no other
-   tokens: the output of every layer is rounded at random. If masked tokens have far more effect
-   than that, random rounding measures the noise instead. If later tokens have more effect, there
-   is no likelihood, and the model is refused.
+   tokens, and in some, tokens see later ones. The scale for such effects needs no other tokens: the
+   output of every layer is rounded at random. If masked tokens have far more effect than that,
+   random rounding measures the noise instead. If later tokens have more effect, there is no
+   likelihood, and the model is refused.
 4. A path is exact if no mean loss differs by more than the tolerance: twice the noise, but at least
    `EQUAL`. Before a path is rejected, the noise is measured again, more thoroughly, on the
    question's own candidates.
