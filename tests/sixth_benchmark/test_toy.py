@@ -135,7 +135,11 @@ def test_from_published_questions_to_the_report(project, judge, tmp_path):
     assert "Question set: official. " in prepared
     assert "4 questions. " in prepared
     evaluation = ("run", "checkpoint", "--benchmarks", "toy")
-    assert command(*evaluation, "--check") == "Nothing is missing.\n"
+    checked = command(*evaluation, "--check")
+    assert "Nothing is missing." in checked
+    rows = [line.split()[:2] for line in checked.splitlines()]
+    assert ["toy", "4"] in rows
+    assert ["toy_ranked", "4"] in rows
     for harness in ("lmms-eval", "lm-eval"):
         command(*evaluation, "--harness", harness, "--out", f"runs/{harness}")
     ranked = {
