@@ -15,7 +15,8 @@ from lmms_egoplan.harnesses.lm_eval.lazy_images import (
     images_name,
     stored_images,
 )
-from lmms_egoplan.harnesses.lm_eval.task import Answered, JudgedTask, RankedTask, without_images
+from lmms_egoplan.harnesses.lm_eval.task import Answered, JudgedTask, RankedTask
+from lmms_egoplan.storage import without_images
 
 
 class Answers(JudgedTask):
