@@ -36,6 +36,9 @@ from lmms_egoplan.volumes import with_path_in_error, with_volume_in_error
 MARKER = ".lmms-egoplan.jsonl"
 """Name of the marker: a line with the command, and one for each file, in the order of writing."""
 
+# Its files have no times, so nobody knows which of them have changed since.
+_FORMER_MARKER = ".lmms-egoplan.json"
+
 Version = tuple[int, int]
 """Size in bytes, and time of the last change in nanoseconds."""
 
@@ -178,7 +181,10 @@ def check_folder(out: Path, command: str) -> None:
         return
     marker = out / MARKER
     if not marker.is_file():
-        raise LmmsEgoplanError(f"--out {out}: it contains other files; set a new or empty folder")
+        content = "it contains other files"
+        if (out / _FORMER_MARKER).is_file():
+            content = f"an earlier version of lmms-egoplan wrote it ({_FORMER_MARKER})"
+        raise LmmsEgoplanError(f"--out {out}: {content}; set a new or empty folder")
     try:
         owner = json.loads(marker.read_text(encoding="utf-8").partition("\n")[0])["command"]
     except (ValueError, TypeError, LookupError) as error:

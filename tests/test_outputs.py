@@ -64,6 +64,16 @@ def test_a_run_that_would_replace_another_file_replaces_nothing(tmp_path, name, 
         pytest.fail("refused only after the start")
 
 
+def test_a_folder_of_an_earlier_version_is_refused_by_name(tmp_path):
+    former = tmp_path / ".lmms-egoplan.json"
+    former.write_text('{"command": "command"}')
+    with pytest.raises(
+        LmmsEgoplanError, match=rf"^--out {tmp_path}: .*earlier version.*{former.name}"
+    ):
+        write_results(tmp_path, a="1")
+    assert contents(tmp_path) == {former.name: '{"command": "command"}'}
+
+
 def test_a_file_in_place_of_a_folder_is_kept(tmp_path):
     out = tmp_path / "out"
     write_results(out, a="1")
