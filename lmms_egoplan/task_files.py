@@ -209,6 +209,17 @@ def task_benchmark(task: str, config: Any) -> str | None:
     )
 
 
+def is_package_task(task: str, config: Any) -> bool:
+    """Return whether a task is one of this package, or a variant, with or without scores.
+
+    Args:
+        task: Name of the task.
+        config: Its configuration, as a harness logs it.
+    """
+    counts = member(config, "metadata", "count_metric") is not None
+    return counts or task_benchmark(task, config) is not None
+
+
 @cache
 def _package_metadata() -> dict[str, dict[str, Any]]:
     """Return the metadata of each task and group in this package, by name."""

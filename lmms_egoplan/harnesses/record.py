@@ -24,6 +24,7 @@ from lmms_egoplan.harnesses.pixels import NOT_KNOWN, is_as_stated
 from lmms_egoplan.jsonl import member
 from lmms_egoplan.judging.judgement import version_under
 from lmms_egoplan.ranking.chat_templates import NO_TEMPLATE, NOT_APPLIED
+from lmms_egoplan.task_files import is_package_task
 
 
 def note(request: Any, **counts: Any) -> None:
@@ -146,19 +147,19 @@ def recorded(
 
 
 def _move_details(results: dict[str, Any]) -> None:
-    """Move the metric ``details`` of each task from the harness's table to ``results["details"]``.
+    """Move the metric ``details`` of this package's tasks from the harness's table.
 
-    The table would show it as one long line.
+    The table would show it as one long line. ``results["details"]`` has it by task.
     """
     results[DETAILS] = {}
     for task, values in results["results"].items():
+        if not is_package_task(task, member(results, "configs", task)):
+            continue
         # The harnesses append the filter's name ("details,none"), and add standard errors.
-        own_names = [name for name in values if name.partition(",")[0] == DETAILS]
-        for name in own_names:
-            results[DETAILS][task] = values[name]
-        if own_names:
-            for name in [name for name in values if name.startswith(DETAILS)]:
-                del values[name]
+        for name in [name for name in values if name.startswith(DETAILS)]:
+            value = values.pop(name)
+            if name.partition(",")[0] == DETAILS:
+                results[DETAILS][task] = value
 
 
 def _add_counts(

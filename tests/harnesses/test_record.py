@@ -289,3 +289,18 @@ def test_a_compact_run_is_marked_without_samples_and_has_no_standard_errors(tmp_
         whole = results_of(wanted)
         assert whole["results"]["egoplan_val"] == values
         assert "subset" not in whole["configs"]["egoplan_val"]["metadata"]
+
+
+def test_only_the_details_of_own_tasks_leave_the_table():
+    entries = {"num_questions": 2}
+    values = {"acc,none": 0.5, "details,none": entries, "details_stderr,none": "N/A"}
+    results = {
+        "results": {"own": dict(values), "foreign": dict(values)},
+        "configs": {
+            "own": {"metadata": {"count_metric": "num_questions"}},
+            "foreign": {"metadata": {"version": 1}},
+        },
+    }
+    recorded = record.recorded(lambda _: results)(None)
+    assert recorded["results"] == {"own": {"acc,none": 0.5}, "foreign": values}
+    assert recorded["details"] == {"own": entries}

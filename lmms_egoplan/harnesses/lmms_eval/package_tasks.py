@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lmms_egoplan.jsonl import member
-from lmms_egoplan.task_files import task_benchmark
+from lmms_egoplan.task_files import is_package_task
 
 
 def has_package_tasks(task_dict: Mapping[Any, Any]) -> bool:
@@ -14,10 +13,7 @@ def has_package_tasks(task_dict: Mapping[Any, Any]) -> bool:
         task_dict: The harness's tasks by name. A group is a dictionary of its tasks; a task may
             come in a tuple with the name of its group.
     """
-    return any(
-        member(config, "metadata", "count_metric") or task_benchmark(name, config)
-        for name, config in _configs(task_dict)
-    )
+    return any(is_package_task(name, config) for name, config in _configs(task_dict))
 
 
 def _configs(task_dict: Mapping[Any, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
