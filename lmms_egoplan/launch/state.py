@@ -273,9 +273,12 @@ def watch(folder: Path, state: RunState, process: subprocess.Popen[Any]) -> None
     forecast = Forecast(
         sum(state.totals.values()), "requests" if _ALL in state.totals else "questions"
     )
+    start = time.monotonic()
     while True:
+        # Each look reads all answers, so that looks become rarer as their number grows.
+        pause = max(_POLL_S, (time.monotonic() - start) / 10)
         try:
-            process.wait(_POLL_S if state.streams else None)
+            process.wait(pause if state.streams else None)
         except subprocess.TimeoutExpired:
             done = progress_of(folder, state).overall.done
             line = forecast.update(time.monotonic(), done)
