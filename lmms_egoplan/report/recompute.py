@@ -55,7 +55,7 @@ def check(run: Run, task_run: TaskRun) -> None:
     recomputed = recompute(task_run)
     rows = [metric for metric in task_run.scoring.metrics if metric != DETAILS]
     differences: list[str] = []
-    for name in dict.fromkeys((task_run.scoring.count, *rows, *recomputed)):
+    for name in dict.fromkeys((task_run.scoring.count, *rows, *task_run.details, *recomputed)):
         logged = task_run.metrics.get(name)
         differences.extend(_differences(name, logged, recomputed.get(name)))
     if differences:

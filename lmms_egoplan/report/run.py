@@ -87,6 +87,7 @@ class TaskRun:
         ``doc``. None without readable samples.
     version: version of the task, see `logged_version`.
     scoring: scoring of the task; None for tasks of other projects.
+    details: the harness's own aggregated details alone; empty for tasks that were judged later.
     """
 
     task: str
@@ -95,6 +96,7 @@ class TaskRun:
     samples: tuple[dict[str, Any], ...] | None
     version: str | None = None
     scoring: Scoring | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def subset(self) -> str:

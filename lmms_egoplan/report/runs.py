@@ -330,7 +330,7 @@ def _run(path: Path, content: dict[str, Any], files: dict[str, Path]) -> Run:
         scoring = scoring_of(task, config, metrics)
         version = logged_version(content, task)
         if scoring is not None and scoring.count in details:
-            tasks[task] = TaskRun(task, metrics, config, None, version, scoring)
+            tasks[task] = TaskRun(task, metrics, config, None, version, scoring, details)
         else:
             other_tasks[task] = TaskRun(task, metrics, config, None, version, None)
     harness = "lmms-eval" if "lmms_eval_version" in content else "lm-eval"

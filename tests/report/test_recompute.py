@@ -283,6 +283,12 @@ def test_a_metric_that_only_one_side_has_is_an_error(run):
         LmmsEgoplanError, match=r" lcs: [\d.]+ in the results, nothing from the samples"
     ):
         check(run, replace(task, samples=samples))
+    without_encoder = []
+    for sample in task.samples:
+        entries = {name: value for name, value in sample["details"].items() if name != "encoder"}
+        without_encoder.append({**sample, "details": entries})
+    with pytest.raises(LmmsEgoplanError, match=r"encoder: .* in the results, nothing from the"):
+        check(run, replace(task, samples=tuple(without_encoder)))
 
 
 def test_a_damaged_sample_is_named(tmp_path):
