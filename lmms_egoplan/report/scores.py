@@ -124,12 +124,8 @@ class ScoredTask(ABC):
         """The condition of `SHORTCUTS` under which the questions were asked.
 
         None for the benchmark's own task.
-
-        Earlier versions of tasks without video do not log it.
         """
-        return member(self.task_run.config, "metadata", "shortcut") or (
-            "blind" if self.task.endswith("_blind") else None
-        )
+        return member(self.task_run.config, "metadata", "shortcut")
 
     @property
     def condition_of(self) -> str | None:
