@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import member
 from lmms_egoplan.memory_ahead import PEAK
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, PathUse
 
@@ -341,12 +342,13 @@ def failed_audits(details: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
     >>> failed_audits({"task": {"ranking": {"difference": 0.5, "tolerance": 1e-4}}})
     ['task: ranking differs from full passes by 0.5 nats, more than 0.0001']
-    >>> failed_audits({"task": {"num_questions": 4}})
+    >>> failed_audits({"task": {"num_questions": 4}, "not answered": float("nan")})
     []
     """
     messages = []
-    for task, task_details in details.items():
-        objection = ranking_flaw(task_details.get(RANKING, {}))
+    for task in details:
+        # Without an answered question, lm-eval has NaN in place of a task's details.
+        objection = ranking_flaw(member(details, task, RANKING) or {})
         if objection:
             messages.append(f"{task}: {objection}")
     return messages
