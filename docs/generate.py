@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
 
-from lmms_egoplan.cli.commands import command_tree, load_command
+from lmms_egoplan.cli import app
 from lmms_egoplan.paths import TASK_FOLDERS
 from lmms_egoplan.task_files import (
     is_group,
@@ -31,7 +33,7 @@ _EXAMPLE = re.compile(r"\s*Example: `([^`]+)`", re.DOTALL)
 
 def commands_page() -> str:
     """List every command with its arguments and options."""
-    _, commands = command_tree()
+    commands = _commands(get_command(app))
     lines = [
         "# Commands",
         "",
@@ -41,8 +43,7 @@ def commands_page() -> str:
         ),
         "",
     ]
-    for path in sorted(commands):
-        command = load_command(path)
+    for path, command in sorted(commands.items()):
         context = command.context_class(command, info_name=path)
         help_text = inspect.cleandoc(command.help or "").partition("\f")[0]
         example = _EXAMPLE.search(help_text)
@@ -56,6 +57,18 @@ def commands_page() -> str:
             lines += [f"| `{_cell(name)}` | {_cell(meaning)} |" for name, meaning in rows]
             lines.append("")
     return "\n".join(lines)
+
+
+def _commands(group: Any, path: str = "") -> dict[str, TyperCommand]:
+    """Return the commands of a group and of the groups in it, by path."""
+    commands: dict[str, TyperCommand] = {}
+    for name, command in group.commands.items():
+        command_path = f"{path} {name}".strip()
+        if isinstance(command, TyperGroup):
+            commands |= _commands(command, command_path)
+        else:
+            commands[command_path] = command
+    return commands
 
 
 def tasks_page() -> str:

@@ -16,16 +16,15 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from typer.main import get_command
 
 from lmms_egoplan.benchmarks.base import BENCHMARKS
-from lmms_egoplan.cli import app
-from lmms_egoplan.cli.commands import command_tree, load_command
 from lmms_egoplan.coverage import coverage
 from lmms_egoplan.harnesses.arguments import argument_names
 from lmms_egoplan.harnesses.lmms_eval.arguments import HFVLMArguments
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
 from lmms_egoplan.task_files import read_task_file
+from command_tree import COMMANDS, GROUPS
+from command_tree import ROOT as PROGRAM
 from patience import FOREVER_S
 
 ROOT = Path(__file__).parents[1]
@@ -36,7 +35,6 @@ NAMED += [ROOT / "upstream" / "README.md"]
 PAGES = [*NAMED, *sorted(ROOT.glob("docs/*.md")), *TASK_PAGES]
 TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in PAGES}
 
-GROUPS, COMMANDS = command_tree()
 _BLOCK = re.compile(
     r"^(?P<indent> *)```(?P<language>\w*)\n(?P<code>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL
 )
@@ -117,7 +115,7 @@ def resolve(words):
 
 def options(path):
     """Return the options that a command takes; those of the program for a group."""
-    command = load_command(path) if path in COMMANDS else get_command(app)
+    command = COMMANDS.get(path, PROGRAM)
     parameters = command.get_params(command.context_class(command, info_name=path))
     return {
         option for parameter in parameters for option in parameter.opts + parameter.secondary_opts
@@ -229,7 +227,7 @@ def test_commands_in_blocks_are_valid():
         try:
             path, options_and_values = resolve(arguments)
             assert path in COMMANDS, "it needs a subcommand"
-            with load_command(path).make_context(path, options_and_values):
+            with COMMANDS[path].make_context(path, options_and_values):
                 pass
         except Exception as error:
             invalid.append((shlex.join(arguments), repr(error)))

@@ -1,11 +1,19 @@
-"""The ``lmms-egoplan`` command."""
+"""The ``lmms-egoplan`` command: it joins the commands of all rooms.
 
+The modules of this package import the other rooms only inside their functions, since all of them are
+loaded for any help and for a shell's completion.
+"""
+
+from importlib.util import find_spec
 from typing import Annotated
 
 import typer
 
 from lmms_egoplan import __version__
-from lmms_egoplan.cli.commands import RootGroup
+from lmms_egoplan.cli import actplan, data, demo, egointent, egoplan, egothink, ledger, report, run
+from lmms_egoplan.cli.errors import RootGroup
+from lmms_egoplan.cli.lm_eval import lm_eval
+from lmms_egoplan.cli.sensitivity import sensitivity
 
 app = typer.Typer(
     name="lmms-egoplan",
@@ -39,3 +47,203 @@ def main(
     Example: `lmms-egoplan demo` runs everything on small rendered sets; `lmms-egoplan show runs`
     prints the scores in the folder `runs`
     """
+
+
+app.command("demo")(demo.demo)
+app.command("run", context_settings={"allow_extra_args": True})(run.run)  # the harness's options
+app.command("show")(report.show)
+app.command("report")(report.report)
+app.command("compare")(report.compare)
+app.command("ledger")(ledger.ledger)
+app.command("sensitivity")(sensitivity)
+app.command(
+    "lm-eval",
+    context_settings={
+        "allow_extra_args": True,
+        "ignore_unknown_options": True,
+        "help_option_names": [],
+    },
+)(lm_eval)
+app.command("tasks-path")(data.tasks_path)
+
+
+def _group(parent: typer.Typer, name: str, help_text: str) -> typer.Typer:
+    """Add a group of commands, which prints its help if no command follows."""
+    group = typer.Typer(help=help_text, no_args_is_help=True)
+    parent.add_typer(group, name=name)
+    return group
+
+
+data_group = _group(
+    app,
+    "data",
+    """
+    Prepare the benchmarks' data, and list the prepared splits.
+
+    Example: `lmms-egoplan data prepare egothink hub`, then `lmms-egoplan data status`
+    """,
+)
+data_group.command("status")(data.status)
+
+prepare = _group(
+    data_group,
+    "prepare",
+    """
+    Check the files of a benchmark and convert them to a dataset.
+
+    The dataset is written to `$LMMS_EGOPLAN_DATA` (by default `~/.cache/lmms_egoplan`).
+
+    Example: `lmms-egoplan data prepare actplan ActPlan-1K/annotation`
+    """,
+)
+prepare.command("egoplan")(egoplan.prepare)
+prepare.command("egoplan_bench2")(egoplan.prepare_bench2)
+prepare.command("egothink")(egothink.prepare)
+prepare.command("egointent")(egointent.prepare)
+prepare.command("actplan")(actplan.prepare)
+
+list_videos = _group(
+    data_group,
+    "list",
+    """
+    List the videos that a benchmark needs, as input for the publishers' downloaders.
+
+    Example: `lmms-egoplan data list egoplan EgoPlan_validation.json --out ids.txt`
+    """,
+)
+list_videos.command("egoplan")(egoplan.list_videos)
+list_videos.command("egoplan_bench2")(egoplan.list_bench2_videos)
+list_videos.command("egointent")(egointent.list_videos)
+
+cut = _group(
+    data_group,
+    "cut",
+    """
+    Cut the parts of videos that the tasks read. You can then store or move them without the full
+    videos.
+
+    Example: `lmms-egoplan data cut egoplan EgoPlan_validation.json --split val --epic-kitchens
+    EPIC-KITCHENS --ego4d ego4d/video_288p --out clips`
+    """,
+)
+cut.command("egoplan")(egoplan.cut)
+cut.command("egoplan_bench2")(egoplan.cut_bench2)
+
+judge = _group(
+    app,
+    "judge",
+    """
+    Judge stored answers.
+
+    LMMS_EGOPLAN_JUDGE_BASE_URL, LMMS_EGOPLAN_JUDGE_API_KEY and LMMS_EGOPLAN_JUDGE_MODEL set the
+    judge for all benchmarks. Without LMMS_EGOPLAN_JUDGE_MODEL, each benchmark uses its default
+    judge: EgoThink gpt-4o-2024-11-20, EgoIntent Qwen/Qwen3-32B, egointent_v1 Qwen/Qwen3-32B,
+    EgoIntent's diagnostics Qwen/Qwen3-VL-32B-Instruct.
+
+    Example: `lmms-egoplan judge egothink runs/my-model --out judged.jsonl`
+    """,
+)
+judge.command("egoplan")(egoplan.judge)
+judge.command("egothink")(egothink.judge)
+judge.command("egointent")(egointent.judge)
+judge.command("actplan")(actplan.judge)
+
+agreement = _group(
+    app,
+    "agreement",
+    """
+    Measure the agreement between judges and people.
+
+    Example: `lmms-egoplan agreement egothink gpt-4o.jsonl qwen.jsonl --human annotators.csv --out
+    agreement.csv`
+    """,
+)
+agreement.command("egothink")(egothink.agreement)
+
+score = _group(
+    app,
+    "score",
+    """
+    Score plans from any source.
+
+    Example: `lmms-egoplan score actplan plans.jsonl --out scores.json`
+    """,
+)
+score.command("actplan")(actplan.score)
+
+submit = _group(
+    app,
+    "submit",
+    """
+    Create a submission file from the samples of a run.
+
+    Example: `lmms-egoplan submit egoplan runs/model/20250101_120000_samples_egoplan_test.jsonl
+    --out submission.json`
+    """,
+)
+submit.command("egoplan")(egoplan.submit)
+
+evaluate = _group(
+    app,
+    "evaluate",
+    """
+    Evaluate the models and checks used by a benchmark's metrics.
+
+    Example: `lmms-egoplan evaluate actplan-bleurt classifier finetuning_data.jsonl activities.txt
+    --split val`
+    """,
+)
+evaluate.command("actplan-bleurt")(actplan.evaluate_classifier)
+
+metrics_path = _group(
+    app,
+    "metrics-path",
+    """
+    Print the folder of a benchmark's metrics, for Hugging Face's evaluate library.
+
+    Example: `METRICS=$(lmms-egoplan metrics-path actplan)`
+    """,
+)
+metrics_path.command("actplan")(actplan.metrics_path)
+
+# The rooms that make questions, labels, models and plans. One that is absent is skipped.
+audit = typer.Typer(
+    help="""
+    Compare a benchmark's questions with a model's training data, or your annotations with a paper's
+    figures.
+
+    Example: `lmms-egoplan audit egoplan --training EPIC_100_train.csv --out audit`
+    """,
+    no_args_is_help=True,
+)
+
+if find_spec("lmms_egoplan.construction"):
+    from lmms_egoplan.construction.commands import build
+
+    data_group.add_typer(build, name="build")
+
+if find_spec("lmms_egoplan.training"):
+    from lmms_egoplan.training.commands import export, merge, train
+
+    data_group.add_typer(export, name="export")
+    app.add_typer(train, name="train")
+    app.add_typer(merge, name="merge")
+
+if find_spec("lmms_egoplan.annotation"):
+    from lmms_egoplan.cli.annotate import annotate, audit_labels
+
+    app.add_typer(annotate, name="annotate")
+    audit.add_typer(audit_labels)
+
+if find_spec("lmms_egoplan.overlap"):
+    from lmms_egoplan.cli.audit import audit_questions
+
+    audit.add_typer(audit_questions)
+
+if audit.registered_groups:
+    app.add_typer(audit, name="audit")
+
+if find_spec("lmms_egoplan.planner"):
+    from lmms_egoplan.cli.plan import plan
+
+    app.add_typer(plan, name="plan")

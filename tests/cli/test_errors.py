@@ -9,55 +9,48 @@ import typer
 from typer.testing import CliRunner
 
 from lmms_egoplan.cli import app
+from lmms_egoplan.cli.errors import RootGroup
 from lmms_egoplan.errors import LmmsEgoplanError
 
 
-@pytest.fixture
-def ending(monkeypatch):
-    """Return a function that runs a command that raises an error.
+def ending(error, name="status"):
+    """Run a command of this name that raises an error."""
+    program = typer.Typer(cls=RootGroup, pretty_exceptions_enable=False)
+    program.callback()(lambda: None)
 
-    Default: `data status`, which is in a group.
-    """
+    @program.command(name)
+    def fail():
+        raise error
 
-    def ending(error, module="cli.data", function="status", path=("data", "status")):
-        def fail():
-            raise error
-
-        monkeypatch.setattr(f"lmms_egoplan.{module}.{function}", fail)
-        return CliRunner().invoke(app, path)
-
-    return ending
+    return CliRunner().invoke(program, [name])
 
 
 @pytest.mark.parametrize(
     "error", [LmmsEgoplanError("a.json: no list"), OSError(28, "No space left", "a.json")]
 )
-def test_an_error_that_the_user_can_correct_is_one_line(ending, error):
+def test_an_error_that_the_user_can_correct_is_one_line(error):
     result = ending(error)
     assert (result.exit_code, result.stderr) == (1, f"lmms-egoplan: {error}\n")
     assert isinstance(result.exception, SystemExit)
 
 
 @pytest.mark.parametrize("error", [ValueError("a bug"), KeyError("a bug"), RuntimeError("a bug")])
-def test_a_programming_error_has_a_traceback(ending, error):
+def test_a_programming_error_has_a_traceback(error):
     result = ending(error)
     assert result.exception is error
     assert "lmms-egoplan: " not in result.stderr
 
 
-def test_wrong_usage_prints_the_usage(ending):
+def test_wrong_usage_prints_the_usage():
     result = ending(typer.BadParameter("above 0", param_hint="--rate"))
     assert result.exit_code == 2
     assert all(fact in result.stderr for fact in ("Usage: ", "--rate", "above 0"))
 
 
-def test_lm_eval_prints_its_own_errors(ending):
-    error, command = (
-        FileNotFoundError("a.yaml"),
-        ("harnesses.lm_eval.command", "lm_eval", ["lm-eval"]),
-    )
-    assert ending(error, *command).exception is error
-    assert ending(LmmsEgoplanError("wrong"), *command).stderr == "lmms-egoplan: wrong\n"
+def test_lm_eval_prints_its_own_errors():
+    error = FileNotFoundError("a.yaml")
+    assert ending(error, "lm-eval").exception is error
+    assert ending(LmmsEgoplanError("wrong"), "lm-eval").stderr == "lmms-egoplan: wrong\n"
 
 
 def test_an_error_of_a_real_command():

@@ -1,4 +1,4 @@
-"""Every command loads, its help is complete and has an example, and wrong names get suggestions."""
+"""Every command's help is complete and has an example, and shells complete commands."""
 
 import re
 import sys
@@ -7,13 +7,12 @@ import pytest
 from typer.testing import CliRunner
 
 import lmms_egoplan
+from command_tree import COMMANDS, GROUPS, ROOT
 from lmms_egoplan.cli import app
-from lmms_egoplan.cli.commands import CommandGroup, command_tree, load_command
 
 COLUMNS = 80
 # Characters of frames and bullets.
 FRAME = re.compile("[─-╿•]")
-GROUPS, COMMANDS = command_tree()
 # lm-eval prints its harness's help.
 WITH_HELP = ["", *GROUPS, *(path for path in COMMANDS if path != "lm-eval")]
 
@@ -31,55 +30,22 @@ def narrow(monkeypatch):
     monkeypatch.setenv("COLUMNS", str(COLUMNS))
 
 
-def test_every_subpackage_has_commands_in_known_groups():
-    assert len(COMMANDS) > 20
-    parts = [path.split() for path in (*GROUPS, *COMMANDS)]
-    parents = {" ".join(path[:end]) for path in parts for end in range(1, len(path))}
-    assert parents == GROUPS.keys()
-    assert not GROUPS.keys() & COMMANDS.keys()
-
-
-def test_every_command_names_a_function_with_help():
-    failures = []
-    for path in COMMANDS:
-        parent, _, name = path.rpartition(" ")
-        group = CommandGroup(name=parent)
-        group.path = parent
-        summary = load_command(path).help.partition("\n\n")[0]
-        if (
-            name not in group.list_commands(None)
-            or not summary
-            or group.get_command(None, name).help != summary
-        ):
-            failures.append(path)
-    assert failures == []
-
-
 def missing_in_help(path):
     """Return what is wrong with the help of a group or command; an empty list if it is complete."""
     result = run(*path.split(), "-h")
     if result.exit_code != 0:
         return [result.output]
-    texts = (
-        [GROUPS[path]]
-        if path in GROUPS
-        else [app.registered_callback.callback.__doc__]
-        if not path
-        else []
-    )
+    command = {"": ROOT, **GROUPS, **COMMANDS}[path]
+    texts = [command.help]
     if path in COMMANDS:
-        command = load_command(path)
-        texts = [
-            command.help,
-            *(param.help for param in command.params if param.help and not param.hidden),
-        ]
+        texts += [param.help for param in command.params if param.help and not param.hidden]
     printed_words = words(result.stdout)
     # A list's dashes are printed as bullets.
     missing = [
         word for word in words("\n".join(texts)) if word != "-" and word not in printed_words
     ]
     too_long = [line for line in result.stdout.splitlines() if len(line) > COLUMNS]
-    cut = [sign for sign in ("<bool>", "…") if sign in result.stdout]
+    cut = ["…"] if "…" in result.stdout else []
     no_example = [] if "Example:" in printed_words else ["no example"]
     return [*missing, *too_long, *cut, *no_example]
 
@@ -91,11 +57,10 @@ def test_help_is_complete_and_has_an_example():
 
 def test_examples_are_commands_with_their_options():
     failures = []
-    for path in (*GROUPS, *COMMANDS):
-        text = GROUPS[path] if path in GROUPS else load_command(path).help
+    for path, described in {**GROUPS, **COMMANDS}.items():
         examples = [
             re.split(r"\s+", example)
-            for example in re.findall(r"`[^`]*?(lmms-egoplan [^`)]+)", text)
+            for example in re.findall(r"`[^`]*?(lmms-egoplan [^`)]+)", described.help)
         ]
         for _, *typed in examples:
             commands = [path_ for path_ in COMMANDS if typed[: len(path_.split())] == path_.split()]
@@ -103,7 +68,7 @@ def test_examples_are_commands_with_their_options():
                 failures.append((path, typed, commands))
                 continue
             (command,) = commands
-            options = {option for param in load_command(command).params for option in param.opts}
+            options = {option for param in COMMANDS[command].params for option in param.opts}
             # options of a harness follow
             typed = typed[: typed.index("--")] if "--" in typed else typed
             unknown = {word for word in typed if word.startswith("--")} - options
@@ -156,36 +121,12 @@ def test_wrong_inputs_and_options_are_usage_errors(typed):
 
 @pytest.mark.parametrize(
     ("typed", "meant"),
-    [
-        ("prepare", ["data prepare"]),
-        ("prepare egoplan a.json", ["data prepare egoplan"]),
-        ("egoplan prepare", ["data prepare egoplan"]),
-        ("prepare-egoplan a.json", ["data prepare egoplan"]),
-        ("list", ["data list"]),
-        ("lmms-egoplan build", ["data build"]),
-        ("export", ["data export", "annotate export"]),
-        ("judge egothnik", ["judge egothink"]),
-        ("judg egothink", ["judge egothink"]),
-        ("data prepare egoplan-bench2", ["data prepare egoplan_bench2"]),
-        ("data list actplan", ["data prepare actplan", "data build actplan"]),
-        ("bleurt", ["evaluate actplan-bleurt", "train actplan-bleurt"]),
-        ("train bleurt", ["train actplan-bleurt"]),
-        ("evaluate actplan", ["evaluate actplan-bleurt"]),
-        ("annotate circumstances", ["annotate actplan-circumstances"]),
-        ("annotation", ["annotate"]),
-        ("agreement ratings.jsonl", ["agreement egothink"]),
-        ("lmms-eval", ["lm-eval"]),
-        ("tasks_path", ["tasks-path"]),
-        ("xyz", []),
-    ],
+    [("comprae", "compare"), ("judge egothnik", "egothink"), ("data prepar hub", "prepare")],
 )
-def test_a_wrong_name_gets_suggestions(typed, meant):
-    if not set(meant) <= {*GROUPS, *COMMANDS}:
-        pytest.skip("a room is not installed")
+def test_a_misspelt_name_gets_a_suggestion(typed, meant):
     result = run(*typed.split())
     assert result.exit_code == 2
-    text = " ".join(FRAME.sub(" ", result.output).split())
-    assert set(re.findall(r"`lmms-egoplan ([^`]+)`", text)) == set(meant)
+    assert f"'{meant}'" in result.output
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def test_it_changes_five_shared_files():
     assert shared_files() == [
         "lmms_egoplan/benchmarks/base.py",
         "lmms_egoplan/benchmarks/splits.py",
-        "lmms_egoplan/cli/command_list.py",
+        "lmms_egoplan/cli/__init__.py",
         "lmms_egoplan/report/benchmarks.py",
         "pyproject.toml",
     ]

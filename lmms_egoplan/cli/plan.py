@@ -26,6 +26,20 @@ from lmms_egoplan.planner.planner import (
 from lmms_egoplan.planner.recorded import egoplan_videos, goalstep_videos, guesses, step_accuracy
 from lmms_egoplan.planner.virtualhome import VirtualHome
 
+plan = typer.Typer(
+    help="""
+    Let a model guide an agent step by step, and write the episode as a web page and a video.
+
+    At each step, the model gets EgoPlan's question, the last four actions and the current view. It
+    proposes five actions, and the best one is executed (first version of EgoPlan-Bench,
+    Applications).
+
+    Example: `lmms-egoplan plan kitchen --goal "heat water" --model Qwen/Qwen2.5-VL-7B-Instruct
+    --out episode`
+    """,
+    no_args_is_help=True,
+)
+
 _Model = Annotated[
     str, typer.Option(help="Checkpoint of a vision-language model that transformers can load.")
 ]
@@ -52,6 +66,7 @@ def _list_goals(is_list: bool) -> None:
         raise typer.Exit
 
 
+@plan.command("kitchen")
 def kitchen(
     goal: Annotated[
         str, typer.Option(help='Goal of the episode, such as "heat water". See --list.')
@@ -105,6 +120,7 @@ def kitchen(
             _check(guide.run(environment, goal, max_steps, out, seed=seed))
 
 
+@plan.command("virtualhome")
 def virtualhome(
     goal: Annotated[str, typer.Option(help='Goal of the episode, such as "heat the stove".')],
     until: Annotated[
@@ -145,6 +161,7 @@ def virtualhome(
             _check(guide.run(environment, goal, max_steps, out))
 
 
+@plan.command("video")
 def video(
     model: _Model,
     out: OutFolder = Path("episodes"),

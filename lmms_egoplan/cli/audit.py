@@ -15,7 +15,12 @@ from lmms_egoplan.report.overlap import CSV, DEGREES, JSON, Audit
 from lmms_egoplan.report.samples import MARK, write_folder
 from lmms_egoplan.text import csv_text, join_list
 
+audit_questions = typer.Typer()
 
+
+@audit_questions.command("egoplan")
+@audit_questions.command("egoplan_bench2")
+@audit_questions.command("egointent")
 def audit(
     context: typer.Context,
     training: Annotated[

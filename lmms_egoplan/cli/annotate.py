@@ -60,6 +60,19 @@ from lmms_egoplan.outputs import output_file, output_folder
 from lmms_egoplan.prepared_counts import SkipMissing
 from lmms_egoplan.stats.correction import FEWEST_RATED
 
+annotate = typer.Typer(
+    help="""
+    Label data with human annotators on a local web page. Each annotator gets a personal link.
+
+    Example: `lmms-egoplan annotate egothink gpt-4v.jsonl --db labels.sqlite`, then
+    `lmms-egoplan annotate export labels.sqlite --out labels`
+
+    `--study` runs a whole study, such as a paper's; see docs/studies.md.
+    """,
+    no_args_is_help=True,
+)
+audit_labels = typer.Typer()
+
 _HOST = "127.0.0.1"
 _PORT = 8350
 _HEIGHT = 480
@@ -111,6 +124,7 @@ _Host = Annotated[
 _Port = Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")]
 
 
+@annotate.command("status")
 def status(db: _Database) -> None:
     """Show the progress of a database and the agreement of its annotators.
 
@@ -168,6 +182,7 @@ def _number(value: float | None) -> str:
     return f"{value:.3f}"
 
 
+@annotate.command("export")
 def export(
     db: _Database,
     out: OutFolder,
@@ -192,6 +207,7 @@ def export(
             typer.echo(line)
 
 
+@annotate.command("import")
 def import_labels(
     db: _Database,
     file: Annotated[
@@ -213,6 +229,7 @@ def import_labels(
             typer.echo(line)
 
 
+@annotate.command("backup")
 def backup(db: _Database, out: OutFile, overwrite: Overwrite = False) -> None:
     """Copy a database of labels. Works while its page is open.
 
@@ -224,6 +241,7 @@ def backup(db: _Database, out: OutFile, overwrite: Overwrite = False) -> None:
         typer.echo(f"Written to {out}: {database.backup(out)} labels")
 
 
+@annotate.command("demo")
 def demo(
     benchmark: Annotated[
         str, typer.Argument(metavar="BENCHMARK", help=f"One of {', '.join(LABELLED)}.")
@@ -255,6 +273,7 @@ def demo(
     serve(store, host, port)
 
 
+@annotate.command("egoplan")
 def annotate_egoplan(
     items: Annotated[
         Path,
@@ -309,6 +328,7 @@ def annotate_egoplan(
     serve(store, host, port, cuts=cut_first, height=height)
 
 
+@annotate.command("egoplan-failures")
 def annotate_egoplan_failures(
     runs: Runs,
     db: _Db,
@@ -335,6 +355,7 @@ def annotate_egoplan_failures(
     serve(open_store(flow, db, read, ", ".join(map(str, runs)), team), host, port)
 
 
+@annotate.command("egothink")
 def annotate_egothink(
     items: Annotated[
         list[Path],
@@ -409,6 +430,7 @@ def annotate_egothink(
     serve(store, host, port)
 
 
+@annotate.command("egothink-questions")
 def annotate_egothink_questions(
     frames: Annotated[
         Path, typer.Argument(metavar="DIR", help="Folder written by `data build egothink`.")
@@ -437,6 +459,7 @@ def annotate_egothink_questions(
     serve(open_store(flow, db, partial(read_frames, path), str(path), team), host, port)
 
 
+@annotate.command("egointent")
 def annotate_egointent(
     items: Annotated[
         Path,
@@ -477,6 +500,7 @@ def annotate_egointent(
     serve(store, host, port, cuts=cut_first, height=height)
 
 
+@annotate.command("actplan")
 def annotate_actplan(
     items: Annotated[
         list[Path],
@@ -509,6 +533,7 @@ def annotate_actplan(
     serve(open_store(actplan.FLOW, db, read, ", ".join(map(str, items)), team), host, port)
 
 
+@annotate.command("actplan-circumstances")
 def annotate_circumstances(
     items: Annotated[
         Path,
@@ -537,6 +562,7 @@ def annotate_circumstances(
     serve(open_store(actplan_circumstances.FLOW, db, read, str(items), team), host, port)
 
 
+@annotate.command("actplan-plans")
 def annotate_plans(
     items: Annotated[
         Path, typer.Argument(metavar="FILE", help="`instances.jsonl` from `data build actplan`.")
@@ -563,6 +589,7 @@ def annotate_plans(
     serve(open_store(actplan_plans.FLOW, db, read, str(items), team), host, port)
 
 
+@audit_labels.command("egointent-labels")
 def audit_egointent(
     labels: Annotated[
         Path, typer.Argument(metavar="LABELS", help="Folder written by `annotate export`.")

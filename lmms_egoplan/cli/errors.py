@@ -1,0 +1,45 @@
+"""Errors and signals of the ``lmms-egoplan`` command."""
+
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from lmms_egoplan.benchmarks.presets import reject_former_variable
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.processes import end_on_signals, exit_code
+
+# This command prints its harness's errors.
+_LM_EVAL = "lm-eval"
+
+
+class RootGroup(TyperGroup):
+    """The root group.
+
+    If files, settings or data are wrong, it prints a message and exits with 1, without a traceback.
+
+    After a signal, the exit code is 128 plus its number.
+    """
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the command; signals end it and its children."""
+        end_on_signals()
+        return super().__call__(*args, **kwargs)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; print errors that the user can correct."""
+        try:
+            reject_former_variable()
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            raise typer.Exit(exit_code(interrupt)) from None
+        except BrokenPipeError:
+            raise  # Broken pipe: exit silently.
+        except LmmsEgoplanError as error:
+            typer.echo(f"lmms-egoplan: {error}", err=True)
+            raise typer.Exit(1) from None
+        except OSError as error:
+            if ctx.invoked_subcommand == _LM_EVAL:
+                raise
+            typer.echo(f"lmms-egoplan: {error}", err=True)
+            raise typer.Exit(1) from None
