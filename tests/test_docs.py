@@ -17,14 +17,14 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from command_tree import COMMANDS, GROUPS
+from command_tree import ROOT as PROGRAM
 from lmms_egoplan.benchmarks.base import BENCHMARKS
 from lmms_egoplan.coverage import coverage
 from lmms_egoplan.harnesses.arguments import argument_names
 from lmms_egoplan.harnesses.lmms_eval.arguments import HFVLMArguments
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
 from lmms_egoplan.task_files import read_task_file
-from command_tree import COMMANDS, GROUPS
-from command_tree import ROOT as PROGRAM
 from patience import FOREVER_S
 
 ROOT = Path(__file__).parents[1]

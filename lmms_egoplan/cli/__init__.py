@@ -1,7 +1,7 @@
 """The ``lmms-egoplan`` command: it joins the commands of all rooms.
 
-The modules of this package import the other rooms only inside their functions, since all of them are
-loaded for any help and for a shell's completion.
+The modules of this package import other rooms only inside their functions: help and completion load
+all of them.
 """
 
 from importlib.util import find_spec
@@ -85,7 +85,7 @@ data_group = _group(
 )
 data_group.command("status")(data.status)
 
-prepare = _group(
+prepare_group = _group(
     data_group,
     "prepare",
     """
@@ -96,13 +96,13 @@ prepare = _group(
     Example: `lmms-egoplan data prepare actplan ActPlan-1K/annotation`
     """,
 )
-prepare.command("egoplan")(egoplan.prepare)
-prepare.command("egoplan_bench2")(egoplan.prepare_bench2)
-prepare.command("egothink")(egothink.prepare)
-prepare.command("egointent")(egointent.prepare)
-prepare.command("actplan")(actplan.prepare)
+prepare_group.command("egoplan")(egoplan.prepare)
+prepare_group.command("egoplan_bench2")(egoplan.prepare_bench2)
+prepare_group.command("egothink")(egothink.prepare)
+prepare_group.command("egointent")(egointent.prepare)
+prepare_group.command("actplan")(actplan.prepare)
 
-list_videos = _group(
+list_videos_group = _group(
     data_group,
     "list",
     """
@@ -111,11 +111,11 @@ list_videos = _group(
     Example: `lmms-egoplan data list egoplan EgoPlan_validation.json --out ids.txt`
     """,
 )
-list_videos.command("egoplan")(egoplan.list_videos)
-list_videos.command("egoplan_bench2")(egoplan.list_bench2_videos)
-list_videos.command("egointent")(egointent.list_videos)
+list_videos_group.command("egoplan")(egoplan.list_videos)
+list_videos_group.command("egoplan_bench2")(egoplan.list_bench2_videos)
+list_videos_group.command("egointent")(egointent.list_videos)
 
-cut = _group(
+cut_group = _group(
     data_group,
     "cut",
     """
@@ -126,10 +126,10 @@ cut = _group(
     EPIC-KITCHENS --ego4d ego4d/video_288p --out clips`
     """,
 )
-cut.command("egoplan")(egoplan.cut)
-cut.command("egoplan_bench2")(egoplan.cut_bench2)
+cut_group.command("egoplan")(egoplan.cut)
+cut_group.command("egoplan_bench2")(egoplan.cut_bench2)
 
-judge = _group(
+judge_group = _group(
     app,
     "judge",
     """
@@ -143,12 +143,12 @@ judge = _group(
     Example: `lmms-egoplan judge egothink runs/my-model --out judged.jsonl`
     """,
 )
-judge.command("egoplan")(egoplan.judge)
-judge.command("egothink")(egothink.judge)
-judge.command("egointent")(egointent.judge)
-judge.command("actplan")(actplan.judge)
+judge_group.command("egoplan")(egoplan.judge)
+judge_group.command("egothink")(egothink.judge)
+judge_group.command("egointent")(egointent.judge)
+judge_group.command("actplan")(actplan.judge)
 
-agreement = _group(
+agreement_group = _group(
     app,
     "agreement",
     """
@@ -158,9 +158,9 @@ agreement = _group(
     agreement.csv`
     """,
 )
-agreement.command("egothink")(egothink.agreement)
+agreement_group.command("egothink")(egothink.agreement)
 
-score = _group(
+score_group = _group(
     app,
     "score",
     """
@@ -169,9 +169,9 @@ score = _group(
     Example: `lmms-egoplan score actplan plans.jsonl --out scores.json`
     """,
 )
-score.command("actplan")(actplan.score)
+score_group.command("actplan")(actplan.score)
 
-submit = _group(
+submit_group = _group(
     app,
     "submit",
     """
@@ -181,9 +181,9 @@ submit = _group(
     --out submission.json`
     """,
 )
-submit.command("egoplan")(egoplan.submit)
+submit_group.command("egoplan")(egoplan.submit)
 
-evaluate = _group(
+evaluate_group = _group(
     app,
     "evaluate",
     """
@@ -193,9 +193,9 @@ evaluate = _group(
     --split val`
     """,
 )
-evaluate.command("actplan-bleurt")(actplan.evaluate_classifier)
+evaluate_group.command("actplan-bleurt")(actplan.evaluate_classifier)
 
-metrics_path = _group(
+metrics_path_group = _group(
     app,
     "metrics-path",
     """
@@ -204,10 +204,10 @@ metrics_path = _group(
     Example: `METRICS=$(lmms-egoplan metrics-path actplan)`
     """,
 )
-metrics_path.command("actplan")(actplan.metrics_path)
+metrics_path_group.command("actplan")(actplan.metrics_path)
 
 # The rooms that make questions, labels, models and plans. One that is absent is skipped.
-audit = typer.Typer(
+audit_group = typer.Typer(
     help="""
     Compare a benchmark's questions with a model's training data, or your annotations with a paper's
     figures.
@@ -233,15 +233,15 @@ if find_spec("lmms_egoplan.annotation"):
     from lmms_egoplan.cli.annotate import annotate, audit_labels
 
     app.add_typer(annotate, name="annotate")
-    audit.add_typer(audit_labels)
+    audit_group.add_typer(audit_labels)
 
 if find_spec("lmms_egoplan.overlap"):
     from lmms_egoplan.cli.audit import audit_questions
 
-    audit.add_typer(audit_questions)
+    audit_group.add_typer(audit_questions)
 
-if audit.registered_groups:
-    app.add_typer(audit, name="audit")
+if audit_group.registered_groups:
+    app.add_typer(audit_group, name="audit")
 
 if find_spec("lmms_egoplan.planner"):
     from lmms_egoplan.cli.plan import plan

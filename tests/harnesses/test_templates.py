@@ -9,8 +9,8 @@ from lm_eval.api.instance import Instance
 
 from harnesses.lmms_eval.small_requests import generate, ranking_requests
 from launch.test_checks import plan
-from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.cli.lm_eval import _check_chat
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lm_eval.ranker import HFVLMRanker
 from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
 from lmms_egoplan.harnesses.lmms_eval.llava import Llava
