@@ -10,9 +10,19 @@ from typing import Annotated
 import typer
 
 from lmms_egoplan import __version__
-from lmms_egoplan.cli import actplan, data, demo, egointent, egoplan, egothink, ledger, report, run
+from lmms_egoplan.cli import (
+    actplan,
+    data,
+    demo,
+    egointent,
+    egoplan,
+    egothink,
+    ledger,
+    lm_eval,
+    report,
+    run,
+)
 from lmms_egoplan.cli.errors import RootGroup
-from lmms_egoplan.cli.lm_eval import lm_eval
 from lmms_egoplan.cli.sensitivity import sensitivity
 
 app = typer.Typer(
@@ -63,7 +73,7 @@ app.command(
         "ignore_unknown_options": True,
         "help_option_names": [],
     },
-)(lm_eval)
+)(lm_eval.lm_eval)
 app.command("tasks-path")(data.tasks_path)
 
 

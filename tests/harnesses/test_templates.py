@@ -9,8 +9,8 @@ from lm_eval.api.instance import Instance
 
 from harnesses.lmms_eval.small_requests import generate, ranking_requests
 from launch.test_checks import plan
-from lmms_egoplan.cli.lm_eval import _check_chat
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses.lm_eval.command_line import check_chat_template
 from lmms_egoplan.harnesses.lm_eval.ranker import HFVLMRanker
 from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
 from lmms_egoplan.harnesses.lmms_eval.llava import Llava
@@ -110,7 +110,7 @@ def test_a_chat_model_needs_a_template_that_shows_images_before_its_weights_are_
             line for line in find_problems(plan(tmp_path, **in_lm_eval)) if "template" in line
         ]
         assert (
-            error_of(partial(_check_chat, HFVLMRanker.NAME, str(folder)))
+            error_of(partial(check_chat_template, HFVLMRanker.NAME, str(folder)))
             == f"{HFVLMRanker.NAME}: {line}"
         )
 
@@ -211,4 +211,6 @@ def test_in_lm_eval_only_requests_in_chat_need_a_template(copied, folders):
     message = error_of(partial(base.apply_chat_template, turns))
     assert "no chat template" in message
     assert "--apply_chat_template" in message
-    assert "blip-2" in error_of(partial(_check_chat, HFVLMRanker.NAME, str(folders["blip2_opt"])))
+    assert "blip-2" in error_of(
+        partial(check_chat_template, HFVLMRanker.NAME, str(folders["blip2_opt"]))
+    )

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from lmms_egoplan.cli.lm_eval import RANKERS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.backends import _MODEL_PARAMETERS, _OURS, find_backend
+from lmms_egoplan.harnesses.lm_eval.command_line import RANKERS
 from lmms_egoplan.harnesses.lmms_eval.arguments import HFVLMArguments
 
 HARNESSES = ("lmms-eval", "lm-eval")

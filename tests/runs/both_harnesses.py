@@ -23,7 +23,7 @@ from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
 from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
-from lmms_egoplan.cli.lm_eval import RANKERS
+from lmms_egoplan.harnesses.lm_eval.command_line import RANKERS
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
 from runs.harness import Run
 from runs.small_set import prepare_small_set
