@@ -1,4 +1,7 @@
-"""Arguments and options that commands of several rooms have."""
+"""Arguments and options that commands of several rooms have.
+
+Commands import this module for their signatures, so it imports only typer.
+"""
 
 from pathlib import Path
 from typing import Annotated
@@ -67,4 +70,23 @@ Runs = Annotated[
 Sample = Annotated[
     int | None,
     typer.Option(min=1, help="Size of a random sample of each task's wrong answers. Default: all."),
+]
+SkipMissing = Annotated[
+    bool,
+    typer.Option(
+        "--skip-missing", help="Skip items with missing or damaged files instead of failing."
+    ),
+]
+Verify = Annotated[
+    bool,
+    typer.Option(
+        "--verify",
+        help=(
+            "Decode every frame that a task may read (minutes to hours). Damaged frames "
+            "count as missing."
+        ),
+    ),
+]
+Figures = Annotated[
+    bool, typer.Option("--figures", help="Also draw the paper's figures of the data.")
 ]

@@ -21,6 +21,7 @@ from lmms_egoplan.cli import (
     lm_eval,
     report,
     run,
+    train,
 )
 from lmms_egoplan.cli.errors import RootGroup
 from lmms_egoplan.cli.sensitivity import sensitivity
@@ -233,11 +234,9 @@ if find_spec("lmms_egoplan.construction"):
     data_group.add_typer(build, name="build")
 
 if find_spec("lmms_egoplan.training"):
-    from lmms_egoplan.training.commands import export, merge, train
-
-    data_group.add_typer(export, name="export")
-    app.add_typer(train, name="train")
-    app.add_typer(merge, name="merge")
+    data_group.add_typer(train.export, name="export")
+    app.add_typer(train.train, name="train")
+    app.add_typer(train.merge, name="merge")
 
 if find_spec("lmms_egoplan.annotation"):
     from lmms_egoplan.cli.annotate import annotate, audit_labels

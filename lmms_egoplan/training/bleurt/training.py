@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,9 @@ from lmms_egoplan.training.run_folder import RunFolder, render_card
 
 # Words of the plans in sec. 4.2.2 that become one token each.
 ACTION_TOKENS = ("switch-on", "switch-off", "place_inside", "place_on_top", "walk_to")
+
+FILES = ("README.md", "config.json", "model.safetensors", "scores.json")
+"""Files of a finished run."""
 
 _HEAD = {"plan_head.weight", "plan_head.bias"}
 
@@ -217,6 +220,20 @@ def train_bleurt(
         write_whole(results / "README.md", render_card(Path(__file__).with_name("card.md"), scores))
     folder.finish(scores)
     return scores
+
+
+def summary_line(scores: Mapping[str, Any]) -> str:
+    """Return the best epoch and the accuracies of a training, see `train_bleurt`, in one line."""
+    on_val: list[str] = []
+    for model, values in scores["val"].items():
+        mcc = "n/a" if values["mcc"] is None else f"{values['mcc']:.3f}"
+        on_val.append(
+            f"{model} {values['accuracy']:.1%} (majority {values['majority']:.1%}, MCC {mcc})"
+        )
+    return (
+        f"Best epoch {scores['best_epoch']} of {scores['settings']['epochs']}. Train "
+        f"{scores['train']['accuracy']:.1%}. Val: {', '.join(on_val)}"
+    )
 
 
 def _short(encoder: str) -> str:

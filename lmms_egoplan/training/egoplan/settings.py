@@ -1,6 +1,6 @@
 """Define the settings of tuning on EgoPlan-IT: general settings, data and visual input."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -70,12 +70,21 @@ class EgoPlanTuning(TuningSettings, frozen=True):
             *(path.stem for path in self.instructions),
         ]
 
-    def changed(self, changes: Mapping[str, Any]) -> "EgoPlanTuning":
-        """Return a copy with some settings changed.
+    def without(self, parts: Collection[str]) -> "EgoPlanTuning":
+        """Return a copy without parts of the method, for the ablations of Table 3.
 
-        Parts that are removed also lose their proportions.
+        Parts of the mix that are removed also lose their proportions.
+
+        Args:
+            parts: Among ``lora``, ``contrastive``, ``instructions`` and ``recognition``.
         """
-        changed = self.model_copy(update=changes)
+        without_all: dict[str, Any] = {
+            "lora": None,
+            "contrastive": False,
+            "instructions": [],
+            "recognition": False,
+        }
+        changed = self.model_copy(update={name: without_all[name] for name in parts})
         removed = {*self.parts} - {*changed.parts}
         shares = self.proportions and {
             name: share for name, share in self.proportions.items() if name not in removed

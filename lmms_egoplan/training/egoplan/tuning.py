@@ -17,6 +17,14 @@ from lmms_egoplan.training.run_folder import render_card
 from lmms_egoplan.training.samples import Mix
 
 CONFIG = "config.yaml"
+FILES = (
+    "README.md",
+    "adapter_config.json",
+    "adapter_model.safetensors",
+    CONFIG,
+    "history.json",
+)
+"""Files of a finished run."""
 _CARD = Path(__file__).with_name("card.md")
 
 
