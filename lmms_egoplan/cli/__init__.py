@@ -12,6 +12,7 @@ import typer
 from lmms_egoplan import __version__
 from lmms_egoplan.cli import (
     actplan,
+    build,
     data,
     demo,
     egointent,
@@ -229,9 +230,7 @@ audit_group = typer.Typer(
 )
 
 if find_spec("lmms_egoplan.construction"):
-    from lmms_egoplan.construction.commands import build
-
-    data_group.add_typer(build, name="build")
+    data_group.add_typer(build.build, name="build")
 
 if find_spec("lmms_egoplan.training"):
     data_group.add_typer(train.export, name="export")

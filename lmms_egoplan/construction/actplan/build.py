@@ -29,7 +29,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.judging.settings import JudgeSettings
-from lmms_egoplan.rejections import Rejection
+from lmms_egoplan.rejections import Rejection, counted
 from lmms_egoplan.report.actplan.figure_4 import write_figure_4
 from lmms_egoplan.text import clean_text
 
@@ -37,6 +37,15 @@ from lmms_egoplan.text import clean_text
 INSTANCES = "instances.jsonl"
 REJECTIONS = "rejections.jsonl"
 COUNTERFACTUALS = "counterfactuals.jsonl"
+FILES = (
+    CIRCUMSTANCES,
+    REJECTIONS,
+    COUNTERFACTUALS,
+    "figure_4.csv",
+    "figure_4.png",
+    "figure_4.svg",
+)
+"""The files that every run writes, except those in folders."""
 NO_ACTIVITY = "tour of an activity without a description"
 
 
@@ -146,6 +155,50 @@ def build_instances(
     if plans is not None:
         layout.write_annotation(finished_instances, out)
     return built
+
+
+def summary_lines(
+    built: Built,
+    out: Path,
+    *,
+    are_circumstances_chosen: bool,
+    are_tours_given: bool,
+    are_plans_written: bool,
+) -> Iterator[str]:
+    """Yield the lines that the command prints: what was built, and what to do next.
+
+    Args:
+        built: The output of `build_instances`.
+        out: Output folder.
+        are_circumstances_chosen: Whether the run had people's choice of circumstances.
+        are_tours_given: Whether the run had tours.
+        are_plans_written: Whether the run had people's gold plans.
+    """
+    for reason, count in counted(built.rejections):
+        yield f"Skipped: {count}: {reason}"
+    yield f"Details: {out / REJECTIONS}"
+    if built.waiting and not are_circumstances_chosen:
+        yield (
+            f"Next: let people choose among {len(built.waiting)} circumstances: lmms-egoplan "
+            f"annotate actplan-circumstances {out / CIRCUMSTANCES} --db circumstances.sqlite"
+        )
+    if not are_tours_given:
+        yield f"Next: pass tours of the {len(built.activities)} activities with --images"
+    elif built.untoured:
+        yield f"Without a tour: {len(built.untoured)} activities, for example {built.untoured[0]}"
+    if built.instances and not are_plans_written:
+        yield (
+            f"Next: let people write gold plans for {len(built.instances)} instances: "
+            f"lmms-egoplan annotate actplan-plans {out / INSTANCES} --db plans.sqlite"
+        )
+    if built.finished:
+        yield f"Next: lmms-egoplan data prepare actplan {out / layout.ANNOTATION}"
+    changed = sum(bool(activity.circumstance) for activity in built.activities)
+    yield (
+        f"{len(built.activities)} activities described, {changed} of them changed by a "
+        f"circumstance; {len(built.instances)} instances with views, {built.finished} with "
+        f"gold plans; written to {out}"
+    )
 
 
 def _queue(instances: Sequence[layout.Instance], out: Path) -> Iterator[dict[str, Any]]:

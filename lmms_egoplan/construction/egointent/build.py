@@ -1,6 +1,6 @@
 """Build steps in EgoIntent's format from narrations. Their labels are unverified."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.judging.asking import LlmUsage
 from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
-from lmms_egoplan.rejections import Rejection, none_left
+from lmms_egoplan.rejections import Rejection, counted, none_left
 from lmms_egoplan.text import clean_text
 
 NO_FOOTAGE = "step without footage"
@@ -104,6 +104,20 @@ def write(steps: Sequence[dict[str, Any]], rejections: Sequence[Rejection], out:
     """
     write_whole(rejections_path(out), clean_text(json_lines(map(vars, rejections))))
     write_whole(out, clean_text(json_lines(steps)))
+
+
+def summary_lines(
+    steps: Sequence[Mapping[str, Any]], rejections: Sequence[Rejection], out: Path, videos: Path
+) -> Iterator[str]:
+    """Yield the lines that the command prints after `write`, the last one with the next command."""
+    reasons = "; ".join(f"{count}: {reason}" for reason, count in counted(rejections))
+    yield f"Rejected, see {rejections_path(out)}: {reasons or 'nothing'}"
+    without_place = sum(step["environment"] is None for step in steps)
+    if without_place:
+        yield f"Steps without scenario and environment, to be named by annotators: {without_place}"
+    num_videos = len({step["video_id"] for step in steps})
+    yield f"{len(steps)} steps of {num_videos} videos, unverified, written to {out}"
+    yield f"Next: lmms-egoplan annotate egointent {out} --videos {videos} --db labels.sqlite"
 
 
 def _record(step: Step, candidates: Candidates, video_place: Place) -> dict[str, Any]:

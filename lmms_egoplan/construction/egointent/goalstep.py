@@ -12,7 +12,7 @@ segment's end, so they are longer. They are *Goal-Step steps*, not EgoIntent's.
 import math
 import operator
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -248,6 +248,18 @@ def write_records(records: Sequence[Record], outcomes: Mapping[str, float], path
         for record in records
     )
     write_whole(path, json_lines(steps))
+
+
+def summary_lines(built: Built, out: Path) -> Iterator[str]:
+    """Yield the lines that the command prints after `write_records`."""
+    reasons = "; ".join(f"{count}: {reason}" for reason, count in built.rejected.most_common())
+    num_videos = len({record.video_id for record in built.records})
+    yield (
+        f"{len(built.records)} Goal-Step steps of {num_videos} videos, unverified, written to {out}"
+    )
+    yield f"Rejected: {reasons or 'none'}"
+    if built.absent:
+        yield f"Videos {describe_missing(built.absent, built.num_videos)}"
 
 
 def _record(

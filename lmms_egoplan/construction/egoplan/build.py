@@ -1,7 +1,7 @@
 """Build EgoPlan's questions and EgoPlan-IT's samples from narrations."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -181,6 +181,19 @@ def write(built: Built, out: Path) -> None:
             write_whole(
                 results / name, clean_text(content) if isinstance(content, str) else content
             )
+
+
+def summary_lines(built: Built, out: Path) -> Iterator[str]:
+    """Yield the lines that the command prints after `write`."""
+    for name in ("left_out", "kinds_to_drop", "accuracy_without_video"):
+        values = "; ".join(f"{key}: {value}" for key, value in built.summary[name].items())
+        yield f"{name.replace('_', ' ').capitalize()}: {values or 'nothing'}"
+    yield f"Details: {SUMMARY} and {REJECTIONS} in {out}"
+    yield (
+        f"{len(built.questions)} questions (not verified by people) on "
+        f"{built.summary['task_goals']} task goals in {built.summary['videos']} videos written "
+        f"to {out / EVALUATION}"
+    )
 
 
 def _json_list(records: Sequence[dict[str, Any]]) -> str:

@@ -5,7 +5,7 @@ The paper samples a frame "every few dozen frames", excludes images that "lack c
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,8 @@ from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.media.frames import FrameError, frame_times
 from lmms_egoplan.media.image_files import write_jpeg
 from lmms_egoplan.progress import track
-from lmms_egoplan.rejections import Rejection, none_left
-from lmms_egoplan.text import clean_text
+from lmms_egoplan.rejections import Rejection, counted, none_left
+from lmms_egoplan.text import clean_text, join_list
 
 FRAMES = "frames.jsonl"
 REJECTIONS = "rejections.jsonl"
@@ -98,6 +98,22 @@ def build_frames(
     Parallel(-1, prefer="threads", pre_dispatch="n_jobs")(jobs)
     write_whole(out / FRAMES, clean_text(json_lines(frames)))
     return frames, rejections
+
+
+def summary_lines(
+    frames: Sequence[Frame], rejections: Sequence[Rejection], out: Path
+) -> Iterator[str]:
+    """Yield the lines that the command prints after `build_frames`.
+
+    The last one has the next command.
+    """
+    reasons = "; ".join(f"{count}: {reason}" for reason, count in counted(rejections))
+    yield f"Rejected, see {out / REJECTIONS}: {reasons or 'nothing'}"
+    unreadable = [rejection.where for rejection in rejections if rejection.reason == BAD_VIDEO]
+    yield f"Unreadable: {join_list(unreadable, 3) or 'none'}"
+    num_videos = len({frame["video"] for frame in frames})
+    yield f"{len(frames)} frames of {num_videos} videos written to {out}"
+    yield f"Next: lmms-egoplan annotate egothink-questions {out} --db questions.sqlite"
 
 
 def find_videos(folder: Path, out: Path) -> dict[str, list[Path]]:

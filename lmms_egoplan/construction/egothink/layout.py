@@ -5,21 +5,42 @@ Count them for Table 4 and Fig. 3.
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.annotation.egothink_questions import QUESTIONS, WrittenQuestion, read_image
-from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.prepare import compare_with_table_4
 from lmms_egoplan.construction.folders import read_export
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.files import whole_folder
-from lmms_egoplan.text import clean_text
+from lmms_egoplan.files import whole_folder, write_whole
+from lmms_egoplan.text import clean_text, join_list
 
 LAYOUT = "egothink"
 STATISTICS = "statistics.json"
+
+
+def build_benchmark(labels: Path, out: Path) -> dict[str, Any]:
+    """Write the benchmark and its statistics, from the questions of an export.
+
+    Args:
+        labels: Folder of the export.
+        out: Folder with the frames. Receives the folder `LAYOUT` and the file `STATISTICS`.
+
+    Returns:
+        The result of `statistics`.
+
+    Raises:
+        LmmsEgoplanError: As in `read_questions`.
+        OSError: The folder cannot be written.
+    """
+    questions = read_questions(labels, out)
+    write_layout(questions, out / LAYOUT)
+    result = statistics([question for question, _ in questions])
+    write_whole(out / STATISTICS, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+    return result
 
 
 def read_questions(labels: Path, frames: Path) -> list[tuple[WrittenQuestion, bytes]]:
@@ -118,3 +139,33 @@ def statistics(questions: Sequence[WrittenQuestion]) -> dict[str, Any]:
         "other_scenes": len(scenes) - len(common),
         "other_questions": len(questions) - sum(common.values()),
     }
+
+
+def summary_lines(result: Mapping[str, Any], out: Path) -> Iterator[str]:
+    """Yield the lines that the command prints below the table of dimensions.
+
+    Args:
+        result: Result of `statistics`.
+        out: Output folder.
+    """
+    scenes = ", ".join(f"{scene}: {count}" for scene, count in result["scenes"].items())
+    yield f"Scenes: {scenes}"
+    yield (
+        f"Other scenes, each below 1 %: {result['other_scenes']} (paper: 13), with "
+        f"{result['other_questions']} questions. The paper has 700 questions on images of 595 "
+        "videos."
+    )
+    yield (
+        "Concepts, scenes and videos: different ones, as people named them. Words and question "
+        "types: as data prepare egothink counts them."
+    )
+    with_questions = {dimension["split"] for dimension in result["dimensions"]}
+    missing = sorted(set(DIMENSION_NAMES) - with_questions)
+    yield (
+        "Dimensions without a question (data prepare egothink needs all twelve): "
+        f"{join_list(missing) or 'none'}"
+    )
+    yield (
+        f"{result['questions']} questions on images of {result['videos']} videos written to "
+        f"{out / LAYOUT}, {result['by_lead']} of them accepted by the lead, not by all reviewers"
+    )

@@ -1,10 +1,13 @@
+"""`lmms-egoplan data build` on small files."""
+
 from inspect import signature
 
 from benchmarks.egointent.source import goalstep_video, segment, write_goalstep
 from benchmarks.egointent.source import write_videos as write_egointent_videos
 from cli.test_data import folder, rows, run, status_rows
-from lmms_egoplan.construction.egointent.commands import build
+from lmms_egoplan.cli.build import build_egointent, build_egothink
 from lmms_egoplan.construction.egointent.goalstep import LAST, NO_VIDEO
+from lmms_egoplan.construction.egothink.frames import EVERY, MIN_SHARPNESS
 from lmms_egoplan.judging.settings import DEFAULT_MODEL
 
 __all__ = ["folder"]  # a fixture
@@ -60,5 +63,11 @@ def test_builds_egointent_from_goalstep_and_prepares_it(folder):
 
 
 def test_the_help_names_the_default_model():
-    (option,) = signature(build).parameters["llm"].annotation.__metadata__
+    (option,) = signature(build_egointent).parameters["llm"].annotation.__metadata__
     assert DEFAULT_MODEL in option.help
+
+
+def test_the_defaults_are_those_of_the_construction():
+    defaults = signature(build_egothink).parameters
+    assert defaults["every"].default == EVERY
+    assert defaults["min_sharpness"].default == MIN_SHARPNESS
