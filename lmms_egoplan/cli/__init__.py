@@ -12,6 +12,7 @@ import typer
 from lmms_egoplan import __version__
 from lmms_egoplan.cli import (
     actplan,
+    audit,
     build,
     data,
     demo,
@@ -244,9 +245,7 @@ if find_spec("lmms_egoplan.annotation"):
     audit_group.add_typer(audit_labels)
 
 if find_spec("lmms_egoplan.overlap"):
-    from lmms_egoplan.cli.audit import audit_questions
-
-    audit_group.add_typer(audit_questions)
+    audit_group.add_typer(audit.audit_questions)
 
 if audit_group.registered_groups:
     app.add_typer(audit_group, name="audit")
