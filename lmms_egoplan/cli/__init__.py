@@ -21,6 +21,7 @@ from lmms_egoplan.cli import (
     egothink,
     ledger,
     lm_eval,
+    plan,
     report,
     run,
     train,
@@ -251,6 +252,4 @@ if audit_group.registered_groups:
     app.add_typer(audit_group, name="audit")
 
 if find_spec("lmms_egoplan.planner"):
-    from lmms_egoplan.cli.plan import plan
-
-    app.add_typer(plan, name="plan")
+    app.add_typer(plan.plan, name="plan")

@@ -5,26 +5,13 @@ The environment is a simulated kitchen, VirtualHome or a recorded video.
 
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from lmms_egoplan.benchmarks.splits import EGOPLAN
-from lmms_egoplan.encoder import load_encoder
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.options import OutFolder
 from lmms_egoplan.outputs import output_folder
-from lmms_egoplan.planner.episode_files import FILES, write_episode
-from lmms_egoplan.planner.kitchen import GOALS, Kitchen
-from lmms_egoplan.planner.planner import (
-    Environment,
-    Episode,
-    Method,
-    Step,
-    run_episode,
-)
-from lmms_egoplan.planner.recorded import egoplan_videos, goalstep_videos, guesses, step_accuracy
-from lmms_egoplan.planner.virtualhome import VirtualHome
 
 plan = typer.Typer(
     help="""
@@ -47,7 +34,7 @@ _Peft = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Adapter from `lmms-egoplan train egoplan`.")
 ]
 _Method = Annotated[
-    Method,
+    Literal["generate", "rank"],
     typer.Option(
         help=(
             "`generate`: write freely and take the nearest action. `rank`: rank all actions "
@@ -61,6 +48,8 @@ _MaxSteps = Annotated[int, typer.Option(min=1, help="Maximum number of steps.")]
 
 def _list_goals(is_list: bool) -> None:
     if is_list:
+        from lmms_egoplan.planner.kitchen import GOALS
+
         for name, parts in GOALS.items():
             typer.echo(f"{name}: {', '.join(parts)}")
         raise typer.Exit
@@ -104,6 +93,10 @@ def kitchen(
     Example: `lmms-egoplan plan kitchen --goal "heat water" --model Qwen/Qwen2.5-VL-7B-Instruct
     --out episode`
     """
+    from lmms_egoplan.planner.episode_files import FILES
+    from lmms_egoplan.planner.guide import Guide, raise_failure
+    from lmms_egoplan.planner.kitchen import GOALS, Kitchen
+
     with output_folder(out, "plan kitchen", FILES):
         if not model:
             raise LmmsEgoplanError(
@@ -116,8 +109,8 @@ def kitchen(
                 "add --element for each element that your goal needs"
             )
         with closing(Kitchen(goal_elements, seed)) as environment:
-            guide = _Guide(model, peft, method, beams)
-            _check(guide.run(environment, goal, max_steps, out, seed=seed))
+            guide = Guide(model, peft, method, beams)
+            raise_failure(guide.run(environment, goal, max_steps, out, seed=seed))
 
 
 @plan.command("virtualhome")
@@ -147,6 +140,10 @@ def virtualhome(
     Example: `lmms-egoplan plan virtualhome --goal "heat the stove" --until stove=ON --model NAME
     --out episode`
     """
+    from lmms_egoplan.planner.episode_files import FILES
+    from lmms_egoplan.planner.guide import Guide, raise_failure
+    from lmms_egoplan.planner.virtualhome import VirtualHome
+
     with output_folder(out, "plan virtualhome", FILES):
         states = []
         for state in until:
@@ -157,8 +154,8 @@ def virtualhome(
                 )
             states.append((name, value))
         with closing(VirtualHome(url, states, camera)) as environment:
-            guide = _Guide(model, peft, method, beams)
-            _check(guide.run(environment, goal, max_steps, out))
+            guide = Guide(model, peft, method, beams)
+            raise_failure(guide.run(environment, goal, max_steps, out))
 
 
 @plan.command("video")
@@ -192,6 +189,11 @@ def video(
 
     Example: `lmms-egoplan plan video --model Qwen/Qwen2.5-VL-7B-Instruct --limit 20 --out episodes`
     """
+    from lmms_egoplan.benchmarks.splits import EGOPLAN
+    from lmms_egoplan.planner.guide import Guide
+    from lmms_egoplan.planner.recorded import egoplan_videos, goalstep_videos
+    from lmms_egoplan.planner.replay import replay
+
     with output_folder(out, "plan video"):
         if (goalstep is None) != (ego4d is None):
             raise LmmsEgoplanError("--goalstep and --ego4d need each other; set both or neither")
@@ -200,64 +202,4 @@ def video(
             if goalstep and ego4d
             else egoplan_videos(EGOPLAN.load("val"))
         )
-        guide = _Guide(model, peft, method, beams)
-        episodes = []
-        for number, recorded in enumerate(videos[:limit], start=1):
-            folder = out / f"{number:04d}"
-            episodes.append(guide.run(recorded, recorded.goal, recorded.num_actions, folder))
-            if episodes[-1].interrupt:
-                break
-        right, steps = step_accuracy(episodes)
-        if steps:
-            each = (
-                guesses(episode, recorded.actions())
-                for episode, recorded in zip(episodes, videos, strict=False)
-            )
-            chance, not_done = (sum(counts) / steps for counts in zip(*each, strict=True))
-            typer.echo(
-                f"Next action right: {right} of {steps} steps ({right / steps:.3f}; by chance "
-                f"{chance:.3f}, not done yet {not_done:.3f}) in {len(episodes)} videos"
-            )
-        if episodes and episodes[-1].interrupt:
-            raise episodes[-1].interrupt
-        failed = [episode for episode in episodes if episode.problem]
-        if failed:
-            raise LmmsEgoplanError(
-                f"{len(failed)} of {len(episodes)} videos could not be replayed to their end; "
-                f"their earlier steps count. First problem: {failed[0].problem}"
-            )
-
-
-class _Guide:
-    """A model that guides agents and writes their episodes."""
-
-    def __init__(self, model: str, peft: Path | None, method: Method, beams: int) -> None:
-        from lmms_egoplan.planner.proposals import Proposer, load_model
-
-        self._facts = {"model": model if peft is None else f"{model} with {peft}", "method": method}
-        if method == "generate":
-            load_encoder()  # needed to interpret free text; load it before the model, to fail early
-        self._proposer = Proposer(*load_model(model, peft), beams, method)
-
-    def run(self, world: Environment, goal: str, steps: int, out: Path, **facts: int) -> Episode:
-        """Guide an agent, and write the episode even if it fails."""
-        episode = run_episode(self._proposer, world, goal, steps, _print)
-        page = write_episode(episode, out, **self._facts, **facts)
-        num_steps = len(episode.steps)
-        typer.echo(
-            f"{goal}: {episode.end} after {num_steps} step{'' if num_steps == 1 else 's'}; {page}"
-        )
-        return episode
-
-
-def _check(episode: Episode) -> None:
-    if episode.interrupt:
-        raise episode.interrupt
-    if episode.problem:
-        raise LmmsEgoplanError(episode.problem)
-
-
-def _print(step: Step) -> None:
-    typer.echo(
-        f"{step.number:3d}. {step.executed.action or step.executed.text}: {step.outcome.message}"
-    )
+        replay(Guide(model, peft, method, beams), videos[:limit], out)
