@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -27,6 +28,8 @@ from lmms_egoplan.annotation.forms import (
     Prose,
     Values,
 )
+from lmms_egoplan.annotation.serve import open_existing
+from lmms_egoplan.annotation.study import read_study
 from lmms_egoplan.benchmarks.egothink.answers import Answer
 from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
 from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
@@ -106,6 +109,45 @@ def _read_ratings(
                 )
             ratings[stored.id, stored.answer] = (stored.judge, stored.rating)
     return ratings
+
+
+def check_sampling(sample: int | None, by: str | None, study: str | None) -> None:
+    """Check that the options of a random sample fit together.
+
+    Args:
+        sample: Number of answers per model; None for all.
+        by: See `sample_items`; None for the default.
+        study: File or name of a study, as for `read_study`; None without one.
+
+    Raises:
+        LmmsEgoplanError: They do not, or the study is invalid.
+    """
+    if by and sample is None:
+        raise LmmsEgoplanError(f"--by {by}: requires --sample, the number of answers to draw")
+    if sample and study and (read_study(study).training or read_study(study).gold):
+        raise LmmsEgoplanError(
+            f"--sample {sample}: not possible with the training or gold items of {study}; drop one"
+        )
+
+
+def choose_items(items: Sequence[Item], sample: int | None, by: str | None, db: Path) -> list[Item]:
+    """Return the items that a database contains or, for a new one, all items or a sample.
+
+    Args:
+        items: Result of `read_items`.
+        sample: Number of answers per model; None for all, or as many as the database contains.
+        by: See `sample_items`; None for both strata.
+        db: The database.
+
+    Raises:
+        LmmsEgoplanError: As in `same_sample` or `sample_items`, or the database is unusable.
+    """
+    if db.exists():
+        with closing(open_existing(db)) as stored:
+            return same_sample(items, stored.items(), sample, db)
+    if sample is None:
+        return list(items)
+    return sample_items(items, sample, by or "dimension,rating")
 
 
 def num_judged(items: Sequence[Item]) -> int:

@@ -11,7 +11,7 @@ import typer
 
 from lmms_egoplan.annotation.clips import HEIGHT, KeptImage, Media, MediaFolder
 from lmms_egoplan.annotation.database import Database, StoreError, create
-from lmms_egoplan.annotation.flow import Flow, Item
+from lmms_egoplan.annotation.flow import FLOWS, Flow, Item, load_flow
 from lmms_egoplan.annotation.forms import Choice, check_values
 from lmms_egoplan.annotation.pages import stage_counts
 from lmms_egoplan.annotation.store import Store
@@ -99,6 +99,25 @@ def open_store(
         store.close()
         raise
     return store
+
+
+def open_existing(db: Path, *, exclusive: bool = False) -> Store:
+    """Open a database that exists.
+
+    Args:
+        db: The database.
+        exclusive: Whether no other process may use it, as for a server.
+
+    Raises:
+        LmmsEgoplanError: The database is unusable, or contains labels of an unknown flow.
+    """
+    database = Database(db, exclusive=exclusive)
+    name = database.study.flow
+    if name not in FLOWS:
+        raise LmmsEgoplanError(
+            f"{db}: contains labels of {name!r}, which this version does not support"
+        )
+    return Store(database, load_flow(name))
 
 
 def _check_options(team: Team) -> None:

@@ -12,6 +12,7 @@ import typer
 from lmms_egoplan import __version__
 from lmms_egoplan.cli import (
     actplan,
+    annotate,
     audit,
     build,
     data,
@@ -240,10 +241,8 @@ if find_spec("lmms_egoplan.training"):
     app.add_typer(train.merge, name="merge")
 
 if find_spec("lmms_egoplan.annotation"):
-    from lmms_egoplan.cli.annotate import annotate, audit_labels
-
-    app.add_typer(annotate, name="annotate")
-    audit_group.add_typer(audit_labels)
+    app.add_typer(annotate.annotate, name="annotate")
+    audit_group.add_typer(annotate.audit_labels)
 
 if find_spec("lmms_egoplan.overlap"):
     audit_group.add_typer(audit.audit_questions)

@@ -1,51 +1,12 @@
-"""Define ``lmms-egoplan annotate`` and ``audit``."""
+"""``lmms-egoplan annotate`` and ``audit egointent-labels``: label data on a local web page."""
 
-from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Column, Table
 
-from lmms_egoplan.annotation import (
-    actplan,
-    actplan_circumstances,
-    actplan_plans,
-    egointent,
-    egoplan,
-    egothink,
-)
-from lmms_egoplan.annotation.agreement import WHEN_UNDEFINED, Agreement, agreements
-from lmms_egoplan.annotation.clips import MediaFolder
-from lmms_egoplan.annotation.database import Database
-from lmms_egoplan.annotation.egointent import read_audit
-from lmms_egoplan.annotation.egoplan_failures import read_items as read_failures
-from lmms_egoplan.annotation.egothink_questions import read_items as read_frames
-from lmms_egoplan.annotation.export import export as export_labels
-from lmms_egoplan.annotation.export import write_label_studio
-from lmms_egoplan.annotation.flow import FLOWS, LABELLED, Item, load_flow
-from lmms_egoplan.annotation.importing import import_file
-from lmms_egoplan.annotation.pages import disputed, stage_counts
-from lmms_egoplan.annotation.serve import (
-    DEFAULT_ANNOTATORS,
-    DEFAULT_PER_ITEM,
-    Team,
-    media_folder,
-    open_store,
-    serve,
-)
-from lmms_egoplan.annotation.store import Store, kept_predictions
-from lmms_egoplan.annotation.study import STUDIES, read_study
-from lmms_egoplan.benchmarks.base import DEMO_SETS
-from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
-from lmms_egoplan.demo.sets import copy_set
-from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.files import whole_folder
 from lmms_egoplan.options import (
     Ego4d,
     EpicKitchens,
@@ -55,10 +16,9 @@ from lmms_egoplan.options import (
     Overwrite,
     Runs,
     Sample,
+    SkipMissing,
 )
 from lmms_egoplan.outputs import output_file, output_folder
-from lmms_egoplan.prepared_counts import SkipMissing
-from lmms_egoplan.stats.correction import FEWEST_RATED
 
 annotate = typer.Typer(
     help="""
@@ -72,6 +32,13 @@ annotate = typer.Typer(
     no_args_is_help=True,
 )
 audit_labels = typer.Typer()
+
+# Names and numbers of the room, for help.
+BENCHMARKS = ("egoplan", "egothink", "egointent", "actplan")
+STUDIES = ("actplan", "egointent", "egoplan", "egothink", "egothink-questions")
+DEFAULT_ANNOTATORS = 3
+DEFAULT_PER_ITEM = 2
+FEWEST_RATED = 30
 
 _HOST = "127.0.0.1"
 _PORT = 8350
@@ -130,60 +97,15 @@ def status(db: _Database) -> None:
 
     Example: `lmms-egoplan annotate status labels.sqlite`
     """
-    with closing(_open(db)) as store:
-        labelled = store.labelled()
-        for title, count, needed in stage_counts(labelled, store):
-            typer.echo(f"{title}: {count} of {needed} labels")
-        Console().print(_progress_table(store))
-        Console().print(_agreement_table(agreements(store.flow, labelled)))
-        typer.echo(WHEN_UNDEFINED)
-        for line in (*store.flow.remarks(labelled), *kept_predictions(labelled)):
-            typer.echo(line)
-        typer.echo(f"Items with differing labels: {len(disputed(labelled, store))}")
+    from lmms_egoplan.annotation.serve import open_existing
+    from lmms_egoplan.annotation.status import print_status
 
-
-def _progress_table(store: Store) -> Table:
-    """Return a row for each annotator."""
-    table = Table(
-        "annotator",
-        Column("labels", justify="right"),
-        "state",
-        Column("median seconds", justify="right"),
-        Column("gold items right", justify="right"),
-    )
-    for progress in store.progress():
-        table.add_row(
-            escape(progress.person),
-            str(progress.labelled),
-            progress.state,
-            "n/a" if progress.seconds is None else f"{progress.seconds:.1f}",
-            f"{progress.gold_right} of {progress.gold}",
-        )
-    return table
-
-
-def _agreement_table(rows: Sequence[Agreement]) -> Table:
-    """Return a row for each scale."""
-    names = [field.name for field in fields(Agreement) if field.name != "title"]
-    table = Table("agreement on")
-    for name in names:
-        table.add_column(name.replace("_", " "), justify="right")
-    for row in rows:
-        table.add_row(escape(row.title), *(_number(getattr(row, name)) for name in names))
-    return table
-
-
-def _number(value: float | None) -> str:
-    """Return a number of the table of agreement."""
-    if value is None:
-        return "n/a"
-    if isinstance(value, int):
-        return str(value)
-    return f"{value:.3f}"
+    with closing(open_existing(db)) as store:
+        print_status(store)
 
 
 @annotate.command("export")
-def export(
+def export_labels(
     db: _Database,
     out: OutFolder,
     label_studio: Annotated[
@@ -197,12 +119,15 @@ def export(
 
     Example: `lmms-egoplan annotate export labels.sqlite --out labels`
     """
+    from lmms_egoplan.annotation.export import export, write_label_studio
+    from lmms_egoplan.annotation.serve import media_folder, open_existing
+
     with output_folder(out, "annotate export"):
-        with closing(_open(db)) as store:
+        with closing(open_existing(db)) as store:
             if label_studio:
                 lines = write_label_studio(store.flow, store.items(), media_folder(db), out)
             else:
-                lines = export_labels(store.flow, store.labelled(), out)
+                lines = export(store.flow, store.labelled(), out)
         for line in lines:
             typer.echo(line)
 
@@ -224,7 +149,10 @@ def import_labels(
 
     Example: `lmms-egoplan annotate import labels.sqlite project-1.json`
     """
-    with closing(_open(db, exclusive=True)) as store:
+    from lmms_egoplan.annotation.importing import import_file
+    from lmms_egoplan.annotation.serve import open_existing
+
+    with closing(open_existing(db, exclusive=True)) as store:
         for line in import_file(store, file):
             typer.echo(line)
 
@@ -237,6 +165,8 @@ def backup(db: _Database, out: OutFile, overwrite: Overwrite = False) -> None:
 
     Example: `lmms-egoplan annotate backup labels.sqlite --out labels-monday.sqlite`
     """
+    from lmms_egoplan.annotation.database import Database
+
     with output_file(out, [db], overwrite=overwrite), closing(Database(db)) as database:
         typer.echo(f"Written to {out}: {database.backup(out)} labels")
 
@@ -244,7 +174,7 @@ def backup(db: _Database, out: OutFile, overwrite: Overwrite = False) -> None:
 @annotate.command("demo")
 def demo(
     benchmark: Annotated[
-        str, typer.Argument(metavar="BENCHMARK", help=f"One of {', '.join(LABELLED)}.")
+        str, typer.Argument(metavar="BENCHMARK", help=f"One of {', '.join(BENCHMARKS)}.")
     ],
     out: OutFolder = Path("lmms-egoplan-labels-demo"),
     annotators: _Annotators = None,
@@ -256,20 +186,11 @@ def demo(
 
     Example: `lmms-egoplan annotate demo egoplan`
     """
+    from lmms_egoplan.annotation.demo import open_demo
+    from lmms_egoplan.annotation.serve import Team, serve
+
     with output_folder(out, "annotate demo"):
-        if benchmark not in LABELLED:
-            raise LmmsEgoplanError(
-                f"Unknown benchmark {benchmark!r}; choose one of {', '.join(LABELLED)}"
-            )
-        flow = load_flow(benchmark)
-        rendered = DEMO_SETS[benchmark]
-        team = Team(annotators, per_item)
-        source = out.resolve() / rendered.folder
-        if not source.is_dir():
-            with whole_folder(source) as folder:
-                copy_set(rendered, folder.parent)
-        read = partial(flow.demo_items, source)
-        store = open_store(flow, source.with_name(f"{benchmark}.sqlite"), read, str(source), team)
+        store = open_demo(benchmark, out, Team(annotators, per_item))
     serve(store, host, port)
 
 
@@ -316,15 +237,22 @@ def annotate_egoplan(
     Example: `lmms-egoplan annotate egoplan built/EgoPlan_validation.json --db labels.sqlite
     --epic-kitchens EPIC-KITCHENS --annotators 10`
     """
-    roots: egoplan.Roots = {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}
+    from lmms_egoplan.annotation import egoplan
+    from lmms_egoplan.annotation.serve import Team, open_store, serve
+    from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
+
     if qualification is None and study is None and not db.exists():
         qualification = egoplan.QUALIFICATION
-
-    def read(_: MediaFolder) -> list[Item]:
-        return egoplan.read_items(items, roots, skip_missing=skip_missing)
-
+    roots = {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}
     team = Team(annotators, per_item, qualification, study, more)
-    store = open_store(egoplan.FLOW, db, read, str(items), team, skip_missing=skip_missing)
+    store = open_store(
+        egoplan.FLOW,
+        db,
+        lambda _: egoplan.read_items(items, roots, skip_missing=skip_missing),
+        str(items),
+        team,
+        skip_missing=skip_missing,
+    )
     serve(store, host, port, cuts=cut_first, height=height)
 
 
@@ -349,10 +277,12 @@ def annotate_egoplan_failures(
 
     Example: `lmms-egoplan annotate egoplan-failures runs/my-model --sample 100 --db labels.sqlite`
     """
-    flow = load_flow("egoplan-failures")
+    from lmms_egoplan.annotation import egoplan_failures
+    from lmms_egoplan.annotation.serve import Team, open_store, serve
+
+    read = partial(egoplan_failures.read_items, runs, sample)
     team = Team(annotators, per_item, study=study, more=more)
-    read = partial(read_failures, runs, sample)
-    serve(open_store(flow, db, read, ", ".join(map(str, runs)), team), host, port)
+    serve(open_store(egoplan_failures.FLOW, db, read, _joined(runs), team), host, port)
 
 
 @annotate.command("egothink")
@@ -406,24 +336,20 @@ def annotate_egothink(
     Example: `lmms-egoplan annotate egothink judged.jsonl --db labels.sqlite --judge judged.jsonl
     --sample 60`
     """
-    if by and sample is None:
-        raise LmmsEgoplanError(f"--by {by}: requires --sample, the number of answers to draw")
-    if sample and study and (read_study(study).training or read_study(study).gold):
-        raise LmmsEgoplanError(
-            f"--sample {sample}: not possible with the training or gold items of {study}; drop one"
-        )
+    from lmms_egoplan.annotation import egothink
+    from lmms_egoplan.annotation.serve import Team, open_store, serve
 
-    def read(folder: MediaFolder) -> list[Item]:
-        answers = egothink.read_items(items, folder, judge or ())
-        if db.exists():
-            with closing(_open(db)) as stored:
-                return egothink.same_sample(answers, stored.items(), sample, db)
-        if sample is None:
-            return answers
-        return egothink.sample_items(answers, sample, by or "dimension,rating")
-
+    egothink.check_sampling(sample, by, study)
     team = Team(annotators, per_item, study=study, more=more)
-    store = open_store(egothink.FLOW, db, read, ", ".join(map(str, items)), team)
+    store = open_store(
+        egothink.FLOW,
+        db,
+        lambda folder: egothink.choose_items(
+            egothink.read_items(items, folder, judge or ()), sample, by, db
+        ),
+        _joined(items),
+        team,
+    )
     if judge:
         num_judged = egothink.num_judged(store.items())
         typer.echo(f"The judge has rated {num_judged} of {store.num_items()} answers.")
@@ -451,12 +377,15 @@ def annotate_egothink_questions(
 
     Example: `lmms-egoplan annotate egothink-questions built --db questions.sqlite`
     """
-    path = frames / "frames.jsonl"
+    from lmms_egoplan.annotation import egothink_questions
+    from lmms_egoplan.annotation.serve import Team, open_store, serve
+
     if annotators is None and study is None and not db.exists():
         annotators = 9
-    flow = load_flow("egothink-questions")
+    path = frames / "frames.jsonl"
+    read = partial(egothink_questions.read_items, path)
     team = Team(annotators, study=study, more=more)
-    serve(open_store(flow, db, partial(read_frames, path), str(path), team), host, port)
+    serve(open_store(egothink_questions.FLOW, db, read, str(path), team), host, port)
 
 
 @annotate.command("egointent")
@@ -491,12 +420,17 @@ def annotate_egointent(
     Example: `lmms-egoplan annotate egointent steps.jsonl --videos ego4d/full_scale --db
     labels.sqlite`
     """
+    from lmms_egoplan.annotation import egointent
+    from lmms_egoplan.annotation.serve import Team, open_store, serve
 
-    def read(_: MediaFolder) -> list[Item]:
-        return egointent.read_items(items, videos, skip_missing=skip_missing)
-
-    team = Team(annotators, study=study, more=more)
-    store = open_store(egointent.FLOW, db, read, str(items), team, skip_missing=skip_missing)
+    store = open_store(
+        egointent.FLOW,
+        db,
+        lambda _: egointent.read_items(items, videos, skip_missing=skip_missing),
+        str(items),
+        Team(annotators, study=study, more=more),
+        skip_missing=skip_missing,
+    )
     serve(store, host, port, cuts=cut_first, height=height)
 
 
@@ -528,9 +462,12 @@ def annotate_actplan(
     Example: `lmms-egoplan annotate actplan plans.jsonl --db labels.sqlite --annotators 3 --per-item
     2`
     """
+    from lmms_egoplan.annotation import actplan
+    from lmms_egoplan.annotation.serve import Team, open_store, serve
+
     read = partial(actplan.read_items, items, instances=instances)
     team = Team(annotators, per_item, study=study, more=more)
-    serve(open_store(actplan.FLOW, db, read, ", ".join(map(str, items)), team), host, port)
+    serve(open_store(actplan.FLOW, db, read, _joined(items), team), host, port)
 
 
 @annotate.command("actplan-circumstances")
@@ -554,12 +491,11 @@ def annotate_circumstances(
     Example: `lmms-egoplan annotate actplan-circumstances built/circumstances.jsonl --db
     circumstances.sqlite`
     """
-
-    def read(_: MediaFolder) -> list[Item]:
-        return actplan_circumstances.read_items(items)
+    from lmms_egoplan.annotation.actplan_circumstances import FLOW, read_items
+    from lmms_egoplan.annotation.serve import Team, open_store, serve
 
     team = Team(annotators, per_item, study=study, more=more)
-    serve(open_store(actplan_circumstances.FLOW, db, read, str(items), team), host, port)
+    serve(open_store(FLOW, db, lambda _: read_items(items), str(items), team), host, port)
 
 
 @annotate.command("actplan-plans")
@@ -584,9 +520,11 @@ def annotate_plans(
     Example: `lmms-egoplan annotate actplan-plans built/instances.jsonl --db plans.sqlite
     --annotators 3`
     """
-    read = partial(actplan_plans.read_items, items)
+    from lmms_egoplan.annotation.actplan_plans import FLOW, read_items
+    from lmms_egoplan.annotation.serve import Team, open_store, serve
+
     team = Team(annotators, per_item, study=study, more=more)
-    serve(open_store(actplan_plans.FLOW, db, read, str(items), team), host, port)
+    serve(open_store(FLOW, db, partial(read_items, items), str(items), team), host, port)
 
 
 @audit_labels.command("egointent-labels")
@@ -601,29 +539,11 @@ def audit_egointent(
 
     Example: `lmms-egoplan audit egointent-labels labels`
     """
-    table = Table(
-        "rate",
-        Column("here", justify="right"),
-        Column("count", justify="right"),
-        Column("paper", justify="right"),
-        "in the paper",
-    )
-    for rate in read_audit(labels):
-        table.add_row(
-            rate.rate.replace("_", " "),
-            str(rate.value),
-            f"{rate.count} of {rate.of}",
-            str(rate.paper),
-            "; ".join(text for text in (rate.printed, rate.where) if text),
-        )
-    Console().print(table)
+    from lmms_egoplan.annotation.egointent_audit import print_audit
+
+    print_audit(labels)
 
 
-def _open(db: Path, *, exclusive: bool = False) -> Store:
-    database = Database(db, exclusive=exclusive)
-    name = database.study.flow
-    if name in FLOWS:
-        return Store(database, load_flow(name))
-    raise LmmsEgoplanError(
-        f"{db}: contains labels of {name!r}, which this version does not support"
-    )
+def _joined(paths: list[Path]) -> str:
+    """Return the names of several files, for messages."""
+    return ", ".join(map(str, paths))

@@ -2,7 +2,7 @@ from dataclasses import astuple
 
 import pytest
 
-from lmms_egoplan.annotation.egointent import AUDIT, audit, audit_csv, read_audit
+from lmms_egoplan.annotation.egointent_audit import AUDIT, audit, audit_csv, read_audit
 from lmms_egoplan.benchmarks.egointent.prepare import PAPER
 from lmms_egoplan.benchmarks.egointent.prompts import FIELDS
 from lmms_egoplan.errors import LmmsEgoplanError
