@@ -4,11 +4,12 @@ The modules of this package import other rooms only inside their functions: help
 all of them.
 """
 
-from importlib.util import find_spec
+from importlib.machinery import PathFinder
 from typing import Annotated
 
 import typer
 
+from lmms_egoplan import __path__ as package_path
 from lmms_egoplan import __version__
 from lmms_egoplan.cli import (
     actplan,
@@ -221,6 +222,12 @@ metrics_path_group = _group(
 )
 metrics_path_group.command("actplan")(actplan.metrics_path)
 
+
+def _has_room(name: str) -> bool:
+    """Return whether this copy of the package has a room, even if another copy is installed."""
+    return PathFinder.find_spec(f"lmms_egoplan.{name}", package_path) is not None
+
+
 # The rooms that make questions, labels, models and plans. One that is absent is skipped.
 audit_group = typer.Typer(
     help="""
@@ -232,23 +239,23 @@ audit_group = typer.Typer(
     no_args_is_help=True,
 )
 
-if find_spec("lmms_egoplan.construction"):
+if _has_room("construction"):
     data_group.add_typer(build.build, name="build")
 
-if find_spec("lmms_egoplan.training"):
+if _has_room("training"):
     data_group.add_typer(train.export, name="export")
     app.add_typer(train.train, name="train")
     app.add_typer(train.merge, name="merge")
 
-if find_spec("lmms_egoplan.annotation"):
+if _has_room("annotation"):
     app.add_typer(annotate.annotate, name="annotate")
     audit_group.add_typer(annotate.audit_labels)
 
-if find_spec("lmms_egoplan.overlap"):
+if _has_room("overlap"):
     audit_group.add_typer(audit.audit_questions)
 
 if audit_group.registered_groups:
     app.add_typer(audit_group, name="audit")
 
-if find_spec("lmms_egoplan.planner"):
+if _has_room("planner"):
     app.add_typer(plan.plan, name="plan")
