@@ -26,10 +26,10 @@ from lmms_egoplan.cli import (
     plan,
     report,
     run,
+    sensitivity,
     train,
 )
 from lmms_egoplan.cli.errors import RootGroup
-from lmms_egoplan.cli.sensitivity import sensitivity
 
 app = typer.Typer(
     name="lmms-egoplan",
@@ -71,7 +71,7 @@ app.command("show")(report.show)
 app.command("report")(report.report)
 app.command("compare")(report.compare)
 app.command("ledger")(ledger.ledger)
-app.command("sensitivity")(sensitivity)
+app.command("sensitivity")(sensitivity.sensitivity)
 app.command(
     "lm-eval",
     context_settings={
