@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from lmms_egoplan.annotation.clips import KeptImage, MediaFolder
+from lmms_egoplan.annotation.database import Database
 from lmms_egoplan.annotation.flow import (
     Export,
     ExportedFile,
@@ -28,7 +29,7 @@ from lmms_egoplan.annotation.forms import (
     Prose,
     Values,
 )
-from lmms_egoplan.annotation.serve import open_existing
+from lmms_egoplan.annotation.store import Store
 from lmms_egoplan.annotation.study import read_study
 from lmms_egoplan.benchmarks.egothink.answers import Answer
 from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
@@ -137,13 +138,13 @@ def choose_items(items: Sequence[Item], sample: int | None, by: str | None, db: 
         items: Result of `read_items`.
         sample: Number of answers per model; None for all, or as many as the database contains.
         by: See `sample_items`; None for both strata.
-        db: The database.
+        db: The database, which contains answers if it exists.
 
     Raises:
         LmmsEgoplanError: As in `same_sample` or `sample_items`, or the database is unusable.
     """
     if db.exists():
-        with closing(open_existing(db)) as stored:
+        with closing(Store(Database(db), FLOW)) as stored:
             return same_sample(items, stored.items(), sample, db)
     if sample is None:
         return list(items)
