@@ -1,14 +1,15 @@
 """Load and encode upcoming items in threads while the caller processes the current one.
 
-Only the caller requests more work, and no thread waits for the caller. No thread remains after the
-caller stops or is interrupted.
+The items share one memory limit. They get memory in their order, each when it fits; the one that
+the caller waits for gets it in any case. So no item waits for a later one, and none is loaded
+twice. No thread remains after the caller stops or is interrupted.
 """
 
 import math
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -119,156 +120,343 @@ def prefetch(
 ) -> Generator[Any, None, None]:
     """Yield ``(item, load(item))`` in order, prepared in advance.
 
-    With `encode`, yield encoded batches of consecutive items.
+    With `batching`, yield encoded batches of consecutive items.
 
-    Everything runs in `workers` threads. An exception of an item or a batch is raised when that
-    item is reached.
+    An exception of an item or a batch is raised when that item is reached.
 
     Args:
         items: The items to load.
-        load: Loads an item. It calls `RESERVE` with the number of bytes before it decodes them;
-            loads that do not call it run one at a time. If memory is short, a load is interrupted
-            there, or its result is dropped. The load is then repeated later.
-        workers: Number of threads.
+        load: Loads an item. Before it decodes pixels, it calls `RESERVE` with their bytes, and
+            waits there until they fit.
+        workers: Number of threads that load. With `batching`, as many others encode.
         size: Returns the size of a result in bytes. All items in memory, from loading to the
-            encoded batch, take at most `limit`, unless a single item or batch is larger. If None,
-            there is no limit.
+            encoded batch, take at most `limit`, unless a single item or batch is larger. An item
+            that calls `RESERVE` several times may exceed it by its later calls. One that never
+            calls it is counted when it is loaded. If None, there is no limit.
         batching: How to combine items; None to yield single items.
         limit: Memory limit in bytes; by default, this process's share of `BYTES_AHEAD`.
         ahead: Maximum number of items beyond the current item or batch; by default, four per worker
             or two batches, whichever is more.
     """
     batch_size = batching.batch_size if batching else 1
-    ahead = max(_AHEAD_PER_WORKER * workers, 2 * batch_size) if ahead is None else ahead
-    limit = math.inf if size is None else limit or BYTES_AHEAD // processes_here()
+    if ahead is None:
+        ahead = max(_AHEAD_PER_WORKER * workers, 2 * batch_size)
+    if size is None:
+        memory = _Memory(math.inf)
+    else:
+        memory = _Memory(limit or BYTES_AHEAD // processes_here())
+    pipeline = _Pipeline(iter(items), load, size or _no_bytes, batching, memory, workers, ahead)
+    with closing(pipeline):
+        while pipeline.advance():
+            yield pipeline.take()
 
-    with closing(_Workers(workers, limit)) as pool:
-        pipeline = _Pipeline(pool, iter(items), load, size, batching, batch_size, ahead)
-        while not pipeline.is_finished():
-            pool.changed.clear()
-            pipeline.collect()
-            pool.repeat()
-            pipeline.load_ahead()
-            if pipeline.has_result():
-                yield pipeline.take()
-            elif pipeline.is_working():
-                pool.changed.wait()
+
+def _no_bytes(_result: Any) -> int:
+    return 0
+
+
+class _Part:
+    """An item, or a batch of items, on its way to the caller.
+
+    Args:
+        positions: Positions of the items in the source.
+
+    Attributes:
+        call: The call in a worker that sets the value.
+        value: The item with its loaded value, or the encoded batch.
+    """
+
+    call: "Future[None]"
+    value: Any = None
+
+    def __init__(self, positions: list[int]) -> None:
+        self.positions = positions
+
+    def take(self) -> Any:
+        """Return the value without keeping it, or raise the error of the call."""
+        self.call.result()
+        value = self.value
+        self.value = None
+        return value
 
 
 class _Pipeline(Generic[Item, Loaded]):
     """The items of `prefetch` on their way: being loaded, then in a batch, then ready.
 
-    Args:
-        pool: The workers.
-        source: The items that are not loaded yet.
-        load: See `prefetch`.
-        size: See `prefetch`.
-        batching: See `prefetch`.
-        batch_size: Maximum number of items in a batch.
-        ahead: Maximum number of items beyond the current item or batch.
+    The caller's thread moves them on. The arguments are those of `prefetch`.
     """
 
     def __init__(
         self,
-        pool: "_Workers",
         source: Iterator[Item],
         load: Callable[[Item], Loaded],
-        size: Callable[[Loaded], int] | None,
+        size: Callable[[Loaded], int],
         batching: Batching[Item, Loaded, Any] | None,
-        batch_size: int,
+        memory: "_Memory",
+        workers: int,
         ahead: int,
     ) -> None:
-        self._pool = pool
-        self._source = source
+        self._source = enumerate(source)
         self._load = load
         self._size = size
         self._batching = batching
-        self._batch_size = batch_size
+        self._memory = memory
         self._ahead = ahead
         self._is_exhausted = False
-        self._loading: deque[_Job] = deque()
-        self._batch: list[_Job] = []
-        self._ready: deque[_Job] = deque()  # encoded, or being encoded
+        self._changed = threading.Event()
+        self._loading: deque[_Part] = deque()
+        self._batch: list[_Part] = []
+        self._ready: deque[_Part] = deque()  # loaded or encoded, or being encoded
+        self._torch_threads = torch.get_num_threads()
+        self._loaders = ThreadPoolExecutor(workers, "prefetch", initializer=_take_one_core)
+        # All loaders may be waiting for the memory that an encoded batch frees.
+        self._encoders = ThreadPoolExecutor(workers, "prefetch", initializer=_take_one_core)
 
-    def is_finished(self) -> bool:
-        """Return whether all results have been taken."""
-        return self._is_exhausted and not (self._loading or self._batch or self._ready)
+    def close(self) -> None:
+        """Stop the threads after their current calls."""
+        self._memory.close()
+        self._loaders.shutdown(cancel_futures=True)
+        self._encoders.shutdown(cancel_futures=True)
+        # A worker's setting would also apply to new threads elsewhere.
+        torch.set_num_threads(self._torch_threads)
 
-    def has_result(self) -> bool:
-        """Return whether the next result is there."""
-        return bool(self._ready) and self._ready[0].is_done
-
-    def is_working(self) -> bool:
-        """Return whether a worker's result is awaited."""
-        return bool(self._loading or self._ready)
+    def advance(self) -> bool:
+        """Wait for the next result. Return False if all have been taken."""
+        while True:
+            self._changed.clear()
+            self._collect()
+            self._load_ahead()
+            if self._ready and self._ready[0].call.done():
+                return True
+            if not self._ready:
+                if not self._loading:
+                    return False
+                self._memory.want(self._loading[0].positions[0])
+            self._changed.wait()
 
     def take(self) -> Any:
         """Return the next result, or raise its error."""
-        return self._pool.take(self._ready.popleft())
+        part = self._ready.popleft()
+        self._memory.free(part.positions)
+        return part.take()
 
-    def collect(self) -> None:
+    def _collect(self) -> None:
         """Move loaded items to batches, up to the first error."""
-        while self._loading and self._loading[0].is_done:
-            job = self._loading.popleft()
-            if job.error is not None:
+        while self._loading and self._loading[0].call.done():
+            part = self._loading.popleft()
+            if part.call.exception() is not None:
                 self._is_exhausted = True
                 self._loading.clear()
                 self._close_batch()
-                self._ready.append(job)
-                return
-            if self._batch and self._starts_batch(job):
-                self._close_batch()
-            job.is_kept = True
-            self._batch.append(job)
-            if len(self._batch) == self._batch_size:
-                self._close_batch()
+                self._ready.append(part)
+            elif self._batching is None:
+                self._ready.append(part)
+            else:
+                if self._batch and not self._batching.is_alike(self._batch[0].value, part.value):
+                    self._close_batch()
+                self._batch.append(part)
+                if len(self._batch) == self._batching.batch_size:
+                    self._close_batch()
 
-    def load_ahead(self) -> None:
-        """Start to load items while there is room. Close the last batch."""
-        while not self._is_exhausted:
-            waiting = len(self._loading) + len(self._batch)
-            waiting += sum(job.num_items for job in self._ready)
-            # If nothing else is in memory, load the batch even if it exceeds the limit.
-            is_stuck = bool(self._batch) and not self._loading and not self._ready
-            if not is_stuck and (waiting > self._ahead or not self._pool.has_room()):
-                break
+    def _load_ahead(self) -> None:
+        """Start to load items, up to the given number ahead. Close the last batch."""
+        waiting = len(self._loading) + len(self._batch)
+        waiting += sum(len(part.positions) for part in self._ready)
+        while not self._is_exhausted and waiting <= self._ahead:
             try:
-                item = next(self._source)
+                position, item = next(self._source)
             except StopIteration:
                 self._is_exhausted = True
                 break
-            # Jobs do not refer to the pipeline: without a cycle, an early end frees all items.
-            job = _Job(partial(_load_pair, self._load, item), partial(_pair_size, self._size))
-            job.is_read = self._batching is not None
-            job.is_forced = is_stuck
-            self._loading.append(self._pool.submit(job))
+            part = _Part([position])
+            is_whole = self._batching is None
+            call = partial(
+                _load, self._memory, part, item, self._load, self._size, is_whole=is_whole
+            )
+            self._start(self._loaders, part, call)
+            self._loading.append(part)
+            waiting += 1
         if self._is_exhausted and not self._loading:
             self._close_batch()
 
-    def _starts_batch(self, job: "_Job") -> bool:
-        """Return whether a loaded item may not join the open batch."""
-        if self._batching is None:
-            return False
-        return not self._batching.is_alike(self._batch[0].result, job.result)
-
     def _close_batch(self) -> None:
-        if self._batching is None:
-            self._ready.extend(self._batch)
-        elif self._batch:
-            call = partial(self._batching.encode, [job.result for job in self._batch])
-            job = _Job(call, self._batching.encode_size, self._batch)
-            self._ready.append(self._pool.submit(job))
-            for job in self._batch:
-                job.result = None  # a worker that paused may still refer to the job
-        self._batch.clear()
+        """Start to encode the open batch, if there is one."""
+        if self._batching is not None and self._batch:
+            part = _Part([part.positions[0] for part in self._batch])
+            pairs = [part.take() for part in self._batch]
+            call = partial(_encode, self._memory, part, pairs, self._batching)
+            self._start(self._encoders, part, call)
+            self._ready.append(part)
+            self._batch.clear()
+
+    def _start(self, workers: ThreadPoolExecutor, part: _Part, call: Callable[[], None]) -> None:
+        part.call = workers.submit(call)
+        part.call.add_done_callback(partial(_set, self._changed))
 
 
-def _load_pair(load: Callable[[Item], Loaded], item: Item) -> tuple[Item, Loaded]:
-    return item, load(item)
+def _set(changed: threading.Event, _call: "Future[None]") -> None:
+    changed.set()
 
 
-def _pair_size(size: Callable[[Loaded], int] | None, pair: tuple[Any, Loaded]) -> int:
-    return 0 if size is None else size(pair[1])
+# The calls in the workers do not refer to the pipeline: without a cycle, an early end frees all
+# items. A value is only in its part, since a thread may pause before it drops its variables.
+def _load(
+    memory: "_Memory",
+    part: _Part,
+    item: Item,
+    load: Callable[[Item], Loaded],
+    size: Callable[[Loaded], int],
+    *,
+    is_whole: bool,
+) -> None:
+    """Load an item; it is whole if no batch encodes it."""
+    (position,) = part.positions
+    token = RESERVE.set(partial(memory.reserve, position))
+    try:
+        memory.start(position)
+        part.value = (item, load(item))
+        num_bytes = size(part.value[1])
+        memory.reserve(position, num_bytes, is_known=True)
+        if is_whole:
+            memory.set_encoded(part.positions, num_bytes)
+    except _StoppedError:
+        part.value = None
+    finally:
+        RESERVE.reset(token)  # otherwise this thread would keep the value alive
+        memory.end(position)
+
+
+def _encode(
+    memory: "_Memory",
+    part: _Part,
+    pairs: list[tuple[Any, Any]],
+    batching: Batching[Any, Any, Any],
+) -> None:
+    """Encode a batch, and drop its loaded items."""
+    part.value = batching.encode(pairs)
+    pairs.clear()
+    memory.set_encoded(part.positions, batching.encode_size(part.value))
+
+
+class _StoppedError(BaseException):
+    """The caller takes no more results."""
+
+
+class _Memory:
+    """The memory of all items, from their loading until the caller takes them.
+
+    An item gets memory when all earlier items have theirs and it fits, or when the caller waits for
+    it.
+
+    Args:
+        limit: Memory limit in bytes. A single item or batch may exceed it.
+    """
+
+    def __init__(self, limit: float) -> None:
+        self._limit = limit
+        self._changed = threading.Condition()
+        self._pixels: dict[int, int] = {}  # bytes of pixels, by position
+        self._claims: dict[int, float] = {}  # bytes of memory, by position
+        self._next = 0  # the first position that still needs memory
+        self._later: set[int] = set()  # positions after it that need none
+        self._wanted = -1
+        self._is_closed = False
+        # Largest size of an item in bytes, loaded and encoded; 0 until one is encoded.
+        self._largest_pixels = 0.0
+        self._largest_encoded = 0.0
+
+    def close(self) -> None:
+        """End all calls that wait for memory."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+
+    def want(self, position: int) -> None:
+        """Give an item what it needs, since the caller waits for it."""
+        with self._changed:
+            self._wanted = position
+            self._changed.notify_all()
+
+    def start(self, position: int) -> None:
+        """Wait until an item may be loaded: when there is room for the largest one so far.
+
+        The first item comes alone, since the size of encoded items is unknown until then.
+        """
+        with self._changed:
+            self._wait(position, self._may_start)
+
+    def reserve(self, position: int, num_bytes: int, *, is_known: bool = False) -> None:
+        """Wait for the memory of an item with these bytes of pixels, besides those before."""
+        with self._changed:
+            if is_known and position in self._pixels:
+                return
+            pixels = self._pixels.get(position, 0) + num_bytes
+            self._pixels[position] = pixels
+            self._wait(position, partial(self._has_room, position))
+            self._claim(position, self._expected(pixels))
+            self._pass(position)
+
+    def set_encoded(self, positions: Sequence[int], size: int) -> None:
+        """Set the size of an encoded item or batch."""
+        with self._changed:
+            pixels = sum(self._pixels.pop(position, 0) for position in positions) or size
+            self._largest_pixels = max(self._largest_pixels, pixels / len(positions), 1)
+            self._largest_encoded = max(self._largest_encoded, size / len(positions))
+            for position in positions[1:]:
+                self._claims.pop(position, None)
+            self._claim(positions[0], size)
+
+    def end(self, position: int) -> None:
+        """Let later items have memory: this one needs no more."""
+        with self._changed:
+            self._pass(position)
+
+    def free(self, positions: Sequence[int]) -> None:
+        """Free the memory of an item or batch."""
+        with self._changed:
+            for position in positions:
+                self._claims.pop(position, None)
+            self._changed.notify_all()
+
+    def _wait(self, position: int, is_possible: Callable[[], bool]) -> None:
+        """Wait until something is possible, or the caller waits for this item."""
+        self._changed.wait_for(lambda: self._is_closed or self._wanted == position or is_possible())
+        if self._is_closed:
+            raise _StoppedError
+
+    def _may_start(self) -> bool:
+        if self._limit == math.inf:
+            return True
+        used = sum(self._claims.values())
+        largest = self._largest_pixels
+        return largest > 0 and used + self._expected(largest) <= self._limit
+
+    def _has_room(self, position: int) -> bool:
+        """Return whether all earlier items have their memory, and this one fits."""
+        if self._next < position:
+            return False
+        others = sum(claim for other, claim in self._claims.items() if other != position)
+        return not others or others + self._expected(self._pixels[position]) <= self._limit
+
+    def _claim(self, position: int, num_bytes: float) -> None:
+        self._claims[position] = num_bytes
+        PEAK.num_bytes = max(PEAK.num_bytes, int(sum(self._claims.values())))
+        self._changed.notify_all()
+
+    def _pass(self, position: int) -> None:
+        if position >= self._next:
+            self._later.add(position)
+        while self._next in self._later:
+            self._later.remove(self._next)
+            self._next += 1
+        self._changed.notify_all()
+
+    def _expected(self, pixels: float) -> float:
+        """Estimate the memory for loading and encoding an item, from the bytes of its pixels."""
+        scale = max(1, pixels / (self._largest_pixels or 1))
+        num_bytes = _COPIES * (pixels + self._largest_encoded * scale)
+        # Cap estimates at the limit: an item that gets all of it comes alone.
+        return max(_COPIES * pixels, min(num_bytes, self._limit))
 
 
 def prefetch_conditions(
@@ -301,211 +489,3 @@ def _take_one_core() -> None:
     """Use one thread for computing, since there are as many workers as cores."""
     torch.set_num_threads(1)
     DECODER_THREADS.set(1)
-
-
-class _NoRoom(BaseException):
-    """Interrupts a call that needs more memory than is available. The call is repeated later."""
-
-
-class _Job:
-    """One call in a worker.
-
-    Args:
-        call: The function to call.
-        measure: Returns the size of a result in bytes.
-        loads: Jobs whose results are the call's arguments.
-
-    Attributes:
-        result: Return value of the call.
-        error: Exception raised by the call.
-        num_items: Number of items in the result.
-        base: Size of the call's arguments, in bytes.
-        reserved: Bytes reserved for the job: an estimate while it runs, then the size of its
-            result.
-        size: Size of its result, in bytes.
-        read: Number of bytes that the call has announced; None before that.
-        need: Number of bytes to reserve before the call is repeated.
-        is_running: Whether the call runs or waits for a worker.
-        is_done: Whether the call has ended. If it neither runs nor has ended, it must be repeated.
-        is_read: Whether the result is only loaded, to be encoded by another call.
-        is_forced: Whether the call may exceed the limit, since nothing else can free memory.
-        is_kept: Whether the result is in use and must not be dropped.
-    """
-
-    result: Any = None
-    error: BaseException | None = None
-    size: int = 0
-    need: float = 0
-    read: int | None = None
-    is_running = is_done = is_read = is_forced = False
-
-    def __init__(
-        self, call: Callable[[], Any], measure: Callable[[Any], int], loads: "Sequence[_Job]" = ()
-    ) -> None:
-        self.call = call
-        self.measure = measure
-        self.loads = tuple(loads)
-        self.is_kept = bool(loads)
-        self.num_items = len(loads) or 1
-        self.base: float = sum(load.size for load in loads)
-        self.reserved: float = sum(load.reserved for load in loads)
-
-
-class _Workers:
-    """Worker threads, and the memory that their calls and results use until the caller takes them.
-
-    One thread submits and waits. The workers wait for no other thread.
-
-    Args:
-        count: Number of threads.
-        limit: Memory limit in bytes. A single item or batch may exceed it.
-
-    Attributes:
-        changed: Set whenever a call has ended or announced its size.
-    """
-
-    def __init__(self, count: int, limit: float) -> None:
-        self.changed = threading.Event()
-        self._lock = threading.RLock()
-        self._limit = limit
-        self._jobs: list[_Job] = []
-        # Largest size of an item in bytes, loaded and encoded; 0 if unknown.
-        self._pixels = self._encoded = 0.0
-        self._all_announce = True
-        self._torch_threads = torch.get_num_threads()
-        self._pool = ThreadPoolExecutor(count, "prefetch", initializer=_take_one_core)
-
-    def close(self) -> None:
-        """Stop the threads after their current calls."""
-        self._pool.shutdown(cancel_futures=True)
-        # A worker's setting would also apply to new threads elsewhere.
-        torch.set_num_threads(self._torch_threads)
-
-    def submit(self, job: _Job) -> _Job:
-        """Submit a job to the workers. It replaces its loads in the list of jobs."""
-        with self._lock:
-            index = self._jobs.index(job.loads[0]) if job.loads else len(self._jobs)
-            self._jobs[index : index + len(job.loads)] = [job]
-            # an estimate until the call announces its size
-            job.reserved = job.reserved or self._expected(self._pixels)
-            job.loads = ()
-            self._start(job)
-        return job
-
-    def take(self, job: _Job) -> Any:
-        """Return the result and release its memory reservation."""
-        with self._lock:
-            self._jobs.remove(job)
-        if job.error is not None:
-            raise job.error
-        result = job.result
-        job.result = None
-        return result
-
-    def has_room(self) -> bool:
-        """Return whether one more call is likely to fit."""
-        with self._lock:
-            if self._limit == math.inf or not self._jobs:
-                return True
-            is_unknown = any(job.is_running and job.read is None for job in self._jobs)
-            is_waiting = any(not job.is_running and not job.is_done for job in self._jobs)
-            if not self._pixels or is_waiting or (is_unknown and not self._all_announce):
-                return False
-            return self._reserved + self._expected(self._pixels) <= self._limit
-
-    def repeat(self) -> None:
-        """Repeat calls that fit now.
-
-        If one call blocks all others, drop later results; they are loaded again.
-        """
-        with self._lock:
-            for index, job in enumerate(self._jobs):
-                if job.is_running or job.is_done:
-                    continue
-                if all(earlier.is_read and earlier.is_kept for earlier in self._jobs[:index]):
-                    for later in self._jobs[:index:-1]:
-                        if later.is_done and not (
-                            later.is_kept or later.error or self._fits(job, job.need)
-                        ):
-                            later.need = later.reserved
-                            later.reserved = 0
-                            later.is_done = False
-                            later.result = None
-                    job.is_forced = not any(other.is_running for other in self._jobs)
-                if not self._fits(job, job.need):
-                    return
-                job.reserved = job.need
-                self._start(job)
-
-    def _start(self, job: _Job) -> None:
-        job.read = None
-        job.is_running = True
-        self._pool.submit(self._run, job)
-
-    def _run(self, job: _Job) -> None:
-        token = RESERVE.set(partial(self._announced, job))
-        try:
-            # No local variable: this thread may pause after the job is done, and would keep the
-            # result alive.
-            job.result = job.call()
-            self._settle(job, job.measure(job.result))
-            job.is_done = True
-        except _NoRoom:
-            job.result = None
-        except BaseException as error:
-            job.reserved = job.base
-            job.error = error
-            job.is_done = True
-        finally:
-            RESERVE.reset(token)  # otherwise this thread would keep the result alive
-            job.is_running = False
-            self.changed.set()
-
-    def _announced(self, job: _Job, num_bytes: int, *, is_known: bool = False) -> None:
-        if is_known and job.read is not None:
-            return
-        job.read = (job.read or 0) + num_bytes
-        # Cap estimates at the limit: a job that reserves all of it runs alone.
-        self._claim(
-            job, max(job.need, _COPIES * job.read, min(self._expected(job.read), self._limit))
-        )
-
-    def _settle(self, job: _Job, size: int) -> None:
-        """Reserve memory for a result, and update the estimates for other items."""
-        with self._lock:
-            job.size = size
-            self._all_announce &= job.is_kept or job.read is not None
-            if not job.is_read:
-                self._pixels = max(self._pixels, (job.base or job.read or size) / job.num_items, 1)
-                self._encoded = max(self._encoded, size / job.num_items)
-            self._claim(job, self._expected(size) if job.is_read else size)
-            if job.is_kept:
-                del job.call  # it references the arguments
-
-    def _claim(self, job: _Job, num_bytes: float) -> None:
-        """Reserve memory for a job, or raise `_NoRoom`."""
-        with self._lock:
-            if not self._fits(job, num_bytes):
-                job.reserved = job.base
-                job.need = job.base + num_bytes
-                raise _NoRoom
-            job.reserved = num_bytes
-            PEAK.num_bytes = max(PEAK.num_bytes, int(self._reserved))
-        self.changed.set()
-
-    def _fits(self, job: _Job, num_bytes: float) -> bool:
-        other_jobs = [other for other in self._jobs if other is not job and other.reserved]
-        if not other_jobs or (job.is_forced and all(other.is_kept for other in other_jobs)):
-            return True
-        return sum(other.reserved for other in other_jobs) + num_bytes <= self._limit
-
-    @property
-    def _reserved(self) -> float:
-        return sum(job.reserved for job in self._jobs)
-
-    def _expected(self, pixels: float) -> float:
-        """Estimate the memory for loading and encoding an item.
-
-        The estimate comes from the size of its pixels, in bytes.
-        """
-        return _COPIES * (pixels + self._encoded * max(1, pixels / (self._pixels or 1)))

@@ -39,9 +39,9 @@ class MediaLoader:
         Raises:
             TypeError: A visual is not an image, a path or a list of frames.
         """
-        reserve_for(
-            [visual for visual in visuals if isinstance(visual, Image.Image)], is_known=True
-        )
+        if not any(_is_path(visual) for visual in visuals):  # paths reserve memory when read
+            images = [visual for visual in visuals if isinstance(visual, Image.Image)]
+            reserve_for(images, is_known=True)
         items = [self.items(visual) for visual in visuals]
         pieces = text.split(IMAGE_PLACEHOLDER)
         if visuals and len(pieces) == len(visuals) + 1:
@@ -105,6 +105,10 @@ class MediaLoader:
 def rgb(image: Image.Image) -> Image.Image:
     """Return an image in memory as RGB; the same object if it already is."""
     return image if type(image) is Image.Image and image.mode == "RGB" else image.convert("RGB")
+
+
+def _is_path(visual: Any) -> bool:
+    return isinstance(visual, (str, Path)) and not isinstance(visual, MediaMarker)
 
 
 def _text(text: str) -> dict[str, Any]:
