@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.benchmarks.base import Benchmark
+from lmms_egoplan.benchmarks.file_kinds import kind_of
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.file_kinds import kind_of
 from lmms_egoplan.jsonl import decode, parse_record, read_lines
 from lmms_egoplan.model_names import short_name
 from lmms_egoplan.report.recompute import recompute
@@ -40,8 +40,8 @@ def judged_samples(benchmark: str, path: Path) -> Iterator[JudgedSample]:
     """Read a file of judged answers, in order, and score them like a harness's task.
 
     Args:
-        benchmark: The benchmark's name. Only those that register a `FileKind` of judged answers
-            have such files.
+        benchmark: The benchmark's name. Only those with a `FileKind` of judged answers have such
+            files.
         path: The file.
 
     Raises:

@@ -9,11 +9,10 @@ from typing import Annotated, Any
 from annotated_types import Predicate
 from pydantic import AfterValidator, ValidationInfo, field_validator
 
-from lmms_egoplan.benchmarks.egointent import file_kinds
 from lmms_egoplan.benchmarks.egointent.annotation_files import Raw, load
 from lmms_egoplan.benchmarks.egointent.prompts import FIELDS
+from lmms_egoplan.benchmarks.file_kinds import EGOINTENT_ANNOTATIONS, check_kind
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.file_kinds import check_kind
 from lmms_egoplan.jsonl import (
     REPEATED,
     JsonObject,
@@ -174,7 +173,7 @@ def check_records(path: str | Path, loaded: Sequence[Raw]) -> list[Record]:
         if record is not None:
             records.append(record)
     if problems:
-        check_kind(path, [raw.value for raw in loaded], file_kinds.ANNOTATIONS)
+        check_kind(path, [raw.value for raw in loaded], EGOINTENT_ANNOTATIONS)
         raise LmmsEgoplanError(
             f"{path}: {len(problems)} problem(s) in {len(loaded)} records. {FORMAT} describes the "
             "format\n"

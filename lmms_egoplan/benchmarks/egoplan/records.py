@@ -11,11 +11,15 @@ from typing import Annotated, Any, ClassVar, Literal, TypedDict, TypeGuard, Type
 from annotated_types import Predicate
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
-from lmms_egoplan.benchmarks.egoplan import file_kinds
 from lmms_egoplan.benchmarks.egoplan.prompts import LETTERS, QUESTION
+from lmms_egoplan.benchmarks.file_kinds import (
+    EGOPLAN_ANNOTATIONS,
+    EGOPLAN_BENCH2_ANNOTATIONS,
+    FileKind,
+    check_kind,
+)
 from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.file_kinds import FileKind, check_kind
 from lmms_egoplan.jsonl import REPEATED, JsonObject, check_record, read_json
 from lmms_egoplan.storage import without_bars
 from lmms_egoplan.validation import Checked, Expected, Text, expected, listing, problem, quoted
@@ -232,7 +236,7 @@ SampleId = Annotated[int, Field(ge=-_INT64_MAX, le=_INT64_MAX), Expected("an int
 class Record(Question):
     """A question of EgoPlan-Bench."""
 
-    FILE_KIND = file_kinds.ANNOTATIONS
+    FILE_KIND = EGOPLAN_ANNOTATIONS
 
     sample_id: SampleId
 
@@ -257,7 +261,7 @@ class Bench2Record(Question):
         task_start_frame: The first frame that a model may see.
     """
 
-    FILE_KIND = file_kinds.BENCH2_ANNOTATIONS
+    FILE_KIND = EGOPLAN_BENCH2_ANNOTATIONS
 
     sample_id: Annotated[
         str,

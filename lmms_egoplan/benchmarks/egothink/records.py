@@ -6,11 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmms_egoplan.benchmarks.egothink import file_kinds
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, dimension_of
+from lmms_egoplan.benchmarks.file_kinds import EGOTHINK_ANNOTATIONS, check_kind
 from lmms_egoplan.coverage import RENDERED_SCENES
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.file_kinds import check_kind
 from lmms_egoplan.files import resolve_inside
 from lmms_egoplan.jsonl import check_record, read_json
 from lmms_egoplan.media.image_files import check_image
@@ -150,7 +149,7 @@ def check_records(drafts: Iterable[Draft]) -> list[Record]:
         except LmmsEgoplanError as error:
             flaws.append(str(error))
         if texts is None or flaws:
-            check_kind(draft.where, [draft.fields], file_kinds.ANNOTATIONS)
+            check_kind(draft.where, [draft.fields], EGOTHINK_ANNOTATIONS)
             problems += [f"{draft.where}, {problem}" for problem in flaws]
         else:
             origin = (

@@ -14,10 +14,10 @@ from typing import Annotated, Any
 from annotated_types import MinLen
 from pydantic import AfterValidator, ValidationInfo
 
-from lmms_egoplan.benchmarks.egoplan import file_kinds
 from lmms_egoplan.benchmarks.egoplan.footage.sources import Id, find_video
 from lmms_egoplan.benchmarks.egoplan.records import VIDEO_URLS, SampleId, VideoRecord, read_records
 from lmms_egoplan.benchmarks.egoplan.visuals import EGOPLAN
+from lmms_egoplan.benchmarks.file_kinds import EGOPLAN_INSTRUCTIONS
 from lmms_egoplan.construction.egoplan.questions import RECOGNITION_QUESTION, recognition_answer
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.footage import Footage, find_footage
@@ -54,7 +54,7 @@ class InstructionRecord(RecognitionRecord):
             answer.
     """
 
-    FILE_KIND = file_kinds.INSTRUCTIONS
+    FILE_KIND = EGOPLAN_INSTRUCTIONS
 
     negative_answers: Annotated[
         list[Annotated[Text, AfterValidator(_other_than_answer)]], MinLen(1)
