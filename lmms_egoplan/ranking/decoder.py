@@ -5,7 +5,7 @@ There is one full pass per candidate, or one pass over the prefix and further pa
 
 import copy
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import repeat
@@ -15,8 +15,9 @@ import torch
 import transformers
 from transformers import DynamicCache, PreTrainedModel
 
+from lmms_egoplan.ranking.methods import CACHED, PACKED
 from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion, is_per_token
-from lmms_egoplan.ranking.scores import CandidateScore, Passes, score_from_logits
+from lmms_egoplan.ranking.scores import CandidateScore, Passes, ScoringFunction, score_from_logits
 
 _CUTS_SECONDS = tuple(map(int, transformers.__version__.split(".")[:2])) < (5, 18)
 # Units per second: a power of two, which converts float32 seconds to integers without rounding.
@@ -51,6 +52,11 @@ class DecoderPasses(Passes):
         self._text_model = text_model(model)
         self._cache_name = cache_name(self._text_model)
         self._takes_logits_to_keep = "logits_to_keep" in inspect.signature(model.forward).parameters
+
+    @property
+    def fast_paths(self) -> Mapping[str, ScoringFunction]:
+        """The paths on which the prefix runs once."""
+        return {PACKED: self.packed, CACHED: self.cached}
 
     def packed(self, question: EncodedQuestion) -> list[CandidateScore]:
         """Score all candidates in one row after the prefix."""

@@ -1,14 +1,15 @@
 """Run encoder-decoder models: the encoder once, then all candidates in one decoder batch."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
+from lmms_egoplan.ranking.methods import SHARED
 from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion, RankingError
-from lmms_egoplan.ranking.scores import CandidateScore, Passes, score_from_logits
+from lmms_egoplan.ranking.scores import CandidateScore, Passes, ScoringFunction, score_from_logits
 
 
 def encoder_decoder_of(model: PreTrainedModel) -> PreTrainedModel | None:
@@ -56,6 +57,11 @@ class EncoderDecoderPasses(Passes):
         self._model = model
         self._seq2seq = seq2seq
         self._start = _decoder_start_token(seq2seq)
+
+    @property
+    def fast_paths(self) -> Mapping[str, ScoringFunction]:
+        """The path on which the encoder runs once."""
+        return {SHARED: self.shared}
 
     def shared(self, question: EncodedQuestion) -> list[CandidateScore]:
         """Score all candidates after one encoder pass."""

@@ -226,7 +226,7 @@ class PathChecker:
     ) -> PathOutcome:
         """Score a question on a path and compare the result with the scores of full passes."""
         try:
-            scores = getattr(self._passes, path)(question)
+            scores = self._passes.score(path, question)
         except torch.OutOfMemoryError:
             raise
         except UnsupportedPathError as error:

@@ -3,8 +3,11 @@
 AUTO = "auto"
 """The fastest way that is exact for the model."""
 
+PACKED = "packed"
+CACHED = "cached"
+SHARED = "shared"
 FULL = "full"
-PATHS = (AUTO, "packed", "cached", "shared", FULL)
+PATHS = (AUTO, PACKED, CACHED, SHARED, FULL)
 """Values of ``ranking_path``, for models of transformers. A model has some of them; see
 `ranker.CandidateRanker`.
 """

@@ -129,7 +129,7 @@ class CandidateRanker:
         self._passes: Passes = (
             DecoderPasses(model) if seq2seq is None else EncoderDecoderPasses(model, seq2seq)
         )
-        self._fast_paths = ["packed", "cached"] if seq2seq is None else ["shared"]
+        self._fast_paths = list(self._passes.fast_paths)
         if path not in (AUTO, *self._fast_paths, FULL):
             raise ValueError(
                 f"ranking_path={path}: {model.config.model_type} needs one of "
@@ -230,7 +230,7 @@ class CandidateRanker:
             return self._full(name, question)
         if kind.needs_audit(question):
             return self._audited(name, kind, question)
-        scores = getattr(self._passes, kind.path)(question)
+        scores = self._passes.score(kind.path, question)
         if self._takes_full_passes(scores):
             return self._audited(name, kind, question)
         return self._with_use(scores, PathUse(kind.path, name))

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +11,7 @@ import torch
 from transformers import PreTrainedModel
 
 from lmms_egoplan.ranking.loglikelihood import PathUse
+from lmms_egoplan.ranking.methods import FULL
 from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion
 
 # Number of vocabulary rows converted to float32 at a time.
@@ -56,11 +57,31 @@ class CandidateScore:
         return -self.logprob / self.num_tokens
 
 
+ScoringFunction = Callable[[EncodedQuestion], list[CandidateScore]]
+"""Scores the candidates of a question."""
+
+
 class Passes(ABC):
     """Ways to score a question with one model.
 
     The reference is *full*: one independent pass per candidate.
     """
+
+    @property
+    @abstractmethod
+    def fast_paths(self) -> Mapping[str, ScoringFunction]:
+        """The other paths by name, the fastest first."""
+
+    def score(self, path: str, question: EncodedQuestion) -> list[CandidateScore]:
+        """Score a question on a path.
+
+        Args:
+            path: `FULL`, or one of `fast_paths`.
+            question: The question.
+        """
+        if path == FULL:
+            return self.full(question)
+        return self.fast_paths[path](question)
 
     def full(self, question: EncodedQuestion, padding: Sequence[int] = ()) -> list[CandidateScore]:
         """Score each candidate in an independent pass.
