@@ -4,11 +4,20 @@ The procedure is that of the paper (arXiv 2410.03907, sec. 3.3, step 2, and appe
 """
 
 from collections.abc import Sequence
-from operator import methodcaller
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
+from lmms_egoplan.annotation.flow import (
+    Export,
+    ExportedFile,
+    Flow,
+    Item,
+    Labelled,
+    Scale,
+    Stage,
+    optional_value,
+)
 from lmms_egoplan.annotation.forms import (
     Choice,
     Contents,
@@ -111,7 +120,7 @@ class SelectedCircumstances(Flow):
         Only plausible circumstances have a value on the second.
         """
         return [
-            Scale(name.capitalize(), levels, methodcaller("get", name))
+            Scale(name.capitalize(), levels, partial(optional_value, name))
             for name, levels in _SCALES.items()
         ]
 

@@ -3,7 +3,8 @@
 from functools import partial
 from pathlib import Path
 
-from lmms_egoplan.annotation.flow import LABELLED, load_flow
+from lmms_egoplan.annotation.flow import LABELLED
+from lmms_egoplan.annotation.flows import FLOWS
 from lmms_egoplan.annotation.serve import Team, open_store
 from lmms_egoplan.annotation.store import Store
 from lmms_egoplan.benchmarks.base import DEMO_SETS
@@ -27,7 +28,7 @@ def open_demo(benchmark: str, out: Path, team: Team) -> Store:
         raise LmmsEgoplanError(
             f"Unknown benchmark {benchmark!r}; choose one of {', '.join(LABELLED)}"
         )
-    flow = load_flow(benchmark)
+    flow = FLOWS[benchmark]
     rendered = DEMO_SETS[benchmark]
     source = out.resolve() / rendered.folder
     if not source.is_dir():

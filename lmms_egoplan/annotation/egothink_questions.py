@@ -5,8 +5,8 @@ The procedure is that of the paper (arXiv 2311.15596, sec. 3.1 and 3.2).
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from hashlib import sha256
-from operator import methodcaller
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +22,7 @@ from lmms_egoplan.annotation.flow import (
     Labelled,
     Scale,
     Stage,
+    optional_value,
 )
 from lmms_egoplan.annotation.forms import (
     Choice,
@@ -239,7 +240,7 @@ class WrittenQuestions(Flow):
     def scales(self) -> Sequence[Scale]:
         """Return a scale for each criterion. Only reviews have values."""
         return [
-            Scale(title, ("no", "yes"), methodcaller("get", name))
+            Scale(title, ("no", "yes"), partial(optional_value, name))
             for name, title in _CRITERIA.items()
         ]
 

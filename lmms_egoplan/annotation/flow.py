@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,14 +13,6 @@ from lmms_egoplan.paths import module_yaml
 
 LABELLED = ("egoplan", "egothink", "egointent", "actplan")
 """Benchmarks with a flow and a rendered set to try it on."""
-FLOWS = (
-    *LABELLED,
-    "egoplan-failures",
-    "egothink-questions",
-    "actplan-circumstances",
-    "actplan-plans",
-)
-"""Names of all flows. Each is also the name of its module, with underscores."""
 ADJUDICATION = "adjudication"
 GUIDES: dict[str, list[str]] = module_yaml(str(Path(__file__).with_name("guides")))
 """The annotators' guides, as paragraphs by flow name."""
@@ -101,6 +92,11 @@ class Scale:
     levels: tuple[Any, ...]
     value_of: Callable[[Values], Any]
     is_ordered: bool = False
+
+
+def optional_value(field: str, values: Values) -> Any:
+    """Return a label's value of a field, or None if it has none."""
+    return values.get(field)
 
 
 @dataclass(frozen=True)
@@ -326,8 +322,3 @@ class Flow(ABC):
     def remarks(self, _labelled: Labelled) -> list[str]:
         """Return lines for the lead, shown with progress and agreement."""
         return []
-
-
-def load_flow(name: str) -> Flow:
-    """Import the flow with this name, one of `FLOWS`."""
-    return import_module(f"lmms_egoplan.annotation.{name.replace('-', '_')}").FLOW

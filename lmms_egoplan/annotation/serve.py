@@ -11,7 +11,8 @@ import typer
 
 from lmms_egoplan.annotation.clips import HEIGHT, KeptImage, Media, MediaFolder
 from lmms_egoplan.annotation.database import Database, StoreError, create
-from lmms_egoplan.annotation.flow import FLOWS, Flow, Item, load_flow
+from lmms_egoplan.annotation.flow import Flow, Item
+from lmms_egoplan.annotation.flows import FLOWS
 from lmms_egoplan.annotation.forms import Choice, check_values
 from lmms_egoplan.annotation.pages import stage_counts
 from lmms_egoplan.annotation.store import Store
@@ -117,7 +118,7 @@ def open_existing(db: Path, *, exclusive: bool = False) -> Store:
         raise LmmsEgoplanError(
             f"{db}: contains labels of {name!r}, which this version does not support"
         )
-    return Store(database, load_flow(name))
+    return Store(database, FLOWS[name])
 
 
 def _check_options(team: Team) -> None:

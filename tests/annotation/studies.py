@@ -2,7 +2,7 @@
 
 import yaml
 
-from lmms_egoplan.annotation.flow import load_flow
+from lmms_egoplan.annotation.flows import FLOWS
 from lmms_egoplan.annotation.serve import Team, open_store
 from lmms_egoplan.annotation.study import _FOLDER
 
@@ -43,7 +43,7 @@ def packaged(tmp_path, name, **changes):
 
 def opened(tmp_path, name, items, **changes):
     """Open a database of items with a copy of a packaged study."""
-    flow, path = load_flow(name), packaged(tmp_path, name, **changes)
+    flow, path = FLOWS[name], packaged(tmp_path, name, **changes)
     return open_store(
         flow, tmp_path / "labels.sqlite", lambda _: items, "items", Team(study=str(path))
     )

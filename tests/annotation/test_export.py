@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 from annotation.rating import Rating, new_store
 from lmms_egoplan.annotation.clips import MediaFolder
 from lmms_egoplan.annotation.export import export, write_label_studio
-from lmms_egoplan.annotation.flow import LABELLED, Item, load_flow
+from lmms_egoplan.annotation.flow import LABELLED, Item
+from lmms_egoplan.annotation.flows import FLOWS
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import LOCK, UNFINISHED
@@ -191,7 +192,7 @@ def items(name, folder, tmp_path):
 def test_tasks_fit_their_configuration(name, tmp_path):
     folder = MediaFolder(tmp_path / "media")
     out = tmp_path / "out"
-    write_label_studio(load_flow(name), items(name, folder, tmp_path), folder, out)
+    write_label_studio(FLOWS[name], items(name, folder, tmp_path), folder, out)
     view = ElementTree.parse(out / "config.xml").getroot()
     tasks = json.loads((out / "tasks.json").read_text())
     names = [tag.get("name") for tag in view.iter() if tag.get("name")]
@@ -220,7 +221,7 @@ def test_label_studio_accepts_configuration_and_tasks(name, tmp_path):
         "label_studio_sdk.label_interface", reason="label-studio-sdk is not installed"
     )
     folder, out = MediaFolder(tmp_path / "media"), tmp_path / "out"
-    write_label_studio(load_flow(name), items(name, folder, tmp_path), folder, out)
+    write_label_studio(FLOWS[name], items(name, folder, tmp_path), folder, out)
     config = interface.LabelInterface((out / "config.xml").read_text())
     config.validate()
     tasks = json.loads((out / "tasks.json").read_text())
@@ -233,7 +234,7 @@ def test_label_studio_accepts_configuration_and_tasks(name, tmp_path):
 def test_task_contains_the_choices_of_its_question(tmp_path):
     folder = MediaFolder(tmp_path / "media")
     write_label_studio(
-        load_flow("egoplan"), items("egoplan", folder, tmp_path), folder, tmp_path / "out"
+        FLOWS["egoplan"], items("egoplan", folder, tmp_path), folder, tmp_path / "out"
     )
     task = json.loads((tmp_path / "out" / "tasks.json").read_text())[0]
     choices = {choice["alias"]: choice["value"] for choice in task["data"]["choice"]}

@@ -11,7 +11,8 @@ import pytest
 from annotation.serving import export, served
 from axe import flaws, skip_without_axe
 from lmms_egoplan.annotation.egointent import read_items
-from lmms_egoplan.annotation.flow import LABELLED, load_flow
+from lmms_egoplan.annotation.flow import LABELLED
+from lmms_egoplan.annotation.flows import FLOWS
 from lmms_egoplan.annotation.serve import Team, media_folder, open_store
 from lmms_egoplan.benchmarks.base import DEMO_SETS
 from lmms_egoplan.demo.sets import copy_set
@@ -45,7 +46,7 @@ def start(demo, tmp_path, browser):
     opened = []
 
     def start(name):
-        flow = load_flow(name)
+        flow = FLOWS[name]
         db = tmp_path / "labels.sqlite"
         items = flow.demo_items(demo / DEMO_SETS[name].folder, media_folder(db))[: ITEMS[name]]
         opened.append(
@@ -375,7 +376,7 @@ def test_egointent_names_the_place_of_unverified_steps(demo, hand, tmp_path):
     }
     steps = tmp_path / "steps.jsonl"
     steps.write_text(json.dumps(step) + "\n", encoding="utf-8")
-    flow = load_flow("egointent")
+    flow = FLOWS["egointent"]
     store = open_store(
         flow,
         tmp_path / "labels.sqlite",

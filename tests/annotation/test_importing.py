@@ -9,7 +9,8 @@ from annotation.rating import Rating, new_store
 from annotation.serving import enter, post, run, served, visited
 from lmms_egoplan.annotation.database import Database
 from lmms_egoplan.annotation.export import export, write_label_studio
-from lmms_egoplan.annotation.flow import LABELLED, load_flow
+from lmms_egoplan.annotation.flow import LABELLED
+from lmms_egoplan.annotation.flows import FLOWS
 from lmms_egoplan.annotation.importing import import_file
 from lmms_egoplan.annotation.serve import Team, media_folder, open_store
 from lmms_egoplan.annotation.store import Store, kept_predictions
@@ -195,7 +196,7 @@ def saved(path, flow=Rating):
 
 @pytest.mark.parametrize("name", LABELLED)
 def test_labels_from_label_studio_equal_those_from_the_page(name, tmp_path):
-    flow, db = load_flow(name), tmp_path / "typed.sqlite"
+    flow, db = FLOWS[name], tmp_path / "typed.sqlite"
     copy_set(DEMO_SETS[name], tmp_path)
     items = flow.demo_items(tmp_path / DEMO_SETS[name].folder, media_folder(db))[:2]
     store = open_store(

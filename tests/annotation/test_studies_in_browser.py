@@ -6,7 +6,8 @@ import pytest
 
 from annotation.serving import run, served
 from annotation.studies import opened
-from lmms_egoplan.annotation.flow import Item, load_flow
+from lmms_egoplan.annotation.flow import Item
+from lmms_egoplan.annotation.flows import FLOWS
 from lmms_egoplan.annotation.serve import media_folder
 from lmms_egoplan.annotation.study import STUDIES
 from lmms_egoplan.benchmarks.base import DEMO_SETS
@@ -18,7 +19,7 @@ def demo_items(name, tmp_path):
     benchmark = name.partition("-")[0]
     copy_set(DEMO_SETS[benchmark], tmp_path)
     folder = media_folder(tmp_path / "labels.sqlite")
-    items = load_flow(benchmark).demo_items(tmp_path / DEMO_SETS[benchmark].folder, folder)[:2]
+    items = FLOWS[benchmark].demo_items(tmp_path / DEMO_SETS[benchmark].folder, folder)[:2]
     if name == "egothink-questions":
         hidden = {"video": "a", "frame": 1, "digest": ""}
         return [

@@ -7,7 +7,7 @@ import pytest
 from annotation.rating import LEVELS, Rating, Studied, texts
 from annotation.studies import FINAL, RATING, known
 from lmms_egoplan.annotation.database import StoreError
-from lmms_egoplan.annotation.flow import FLOWS, load_flow
+from lmms_egoplan.annotation.flows import FLOWS
 from lmms_egoplan.annotation.forms import Choice, Form, Marks, Option, Prose
 from lmms_egoplan.annotation.serve import Team, open_store
 from lmms_egoplan.annotation.study import _FOLDER, STUDIES, read_study
@@ -248,7 +248,7 @@ def test_packaged_studies_fit_their_flows(name):
     study = read_study(name)
     pytest.importorskip(f"lmms_egoplan.annotation.{study.flow.replace('-', '_')}")
     assert study.flow in FLOWS
-    stages = {stage.name for stage in load_flow(study.flow).stages}
+    stages = {stage.name for stage in FLOWS[study.flow].stages}
     assert {one.name for one in study.rounds} <= stages
     text = (_FOLDER / f"{name}.yaml").read_text()
     assert study.source.partition(" (")[0] in text
