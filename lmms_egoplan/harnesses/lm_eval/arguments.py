@@ -11,12 +11,11 @@ from lmms_egoplan.harnesses.arguments import (
     flag,
     one_of,
     pixels,
-    seconds,
     text,
     whole_number,
 )
-from lmms_egoplan.harnesses.server_watch import SERVER_WAIT_S
-from lmms_egoplan.ranking.methods import AUTO, IN_FLIGHT, METHODS, PATHS
+from lmms_egoplan.harnesses.vllm_arguments import OF_CLIENT, VLLMArguments
+from lmms_egoplan.ranking.methods import AUTO, PATHS
 
 PROMPT_SETTINGS = {
     "interleave": True,
@@ -27,15 +26,6 @@ PROMPT_SETTINGS = {
 }
 """Settings of lm-eval's classes for prompts and images, with their defaults."""
 
-# Arguments that a server does not set.
-_OF_CLIENT = LOADING | {
-    *PROMPT_SETTINGS,
-    "base_url",
-    "method",
-    "in_flight",
-    "workers",
-    "server_wait",
-}
 # Names of types of torch.
 _DTYPES = (
     "auto",
@@ -82,22 +72,7 @@ class HFVLMRankerArguments(BackendArguments):
 
 
 @dataclass(frozen=True, kw_only=True)
-class VLLMVLMRankerArguments(BackendArguments):
-    """Arguments of ``vllm-vlm-ranker`` in addition to those of lm-eval's ``vllm-vlm``.
+class VLLMVLMRankerArguments(VLLMArguments):
+    """Arguments of ``vllm-vlm-ranker`` in addition to those of lm-eval's ``vllm-vlm``."""
 
-    They are those of lmms-eval's ``vllm_ranker``.
-    """
-
-    IS_OPEN: ClassVar[bool] = True
-    ON_SERVER: ClassVar[frozenset[str]] = _OF_CLIENT
-    PASSED_ON: ClassVar[frozenset[str]] = LOADING
-
-    base_url: str | None = argument(text)
-    method: str = argument(one_of(*METHODS), AUTO)
-    in_flight: int = argument(whole_number, IN_FLIGHT)
-    workers: int | None = argument(whole_number)
-    server_wait: float = argument(seconds, SERVER_WAIT_S)
-    min_pixels: int | None = argument(pixels)
-    max_pixels: int | None = argument(pixels)
-    revision: str = argument(text, "main")
-    trust_remote_code: bool = argument(flag, default=False)
+    ON_SERVER: ClassVar[frozenset[str]] = OF_CLIENT | {*PROMPT_SETTINGS}

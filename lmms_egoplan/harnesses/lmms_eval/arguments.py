@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lmms_egoplan.harnesses.arguments import (
-    LOADING,
     BackendArguments,
     adapter,
     argument,
@@ -13,24 +12,13 @@ from lmms_egoplan.harnesses.arguments import (
     no_template,
     one_of,
     pixels,
-    seconds,
     text,
     whole_number,
 )
-from lmms_egoplan.harnesses.server_watch import SERVER_WAIT_S
-from lmms_egoplan.ranking.methods import AUTO, IN_FLIGHT, METHODS, PATHS
+from lmms_egoplan.harnesses.vllm_arguments import OF_CLIENT, VLLMArguments
+from lmms_egoplan.ranking.methods import AUTO, PATHS
 
 DTYPES = ("auto", "bfloat16", "float16", "float32")
-# Arguments that a server does not set.
-_OF_CLIENT = LOADING | {
-    "base_url",
-    "method",
-    "score_eos",
-    "max_frames_num",
-    "in_flight",
-    "workers",
-    "server_wait",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,44 +67,24 @@ class HFVLMArguments(BackendArguments):
 
 
 @dataclass(frozen=True, kw_only=True)
-class VLLMRankerArguments(BackendArguments):
+class VLLMRankerArguments(VLLMArguments):
     """Arguments of ``vllm_ranker`` in addition to those of lmms-eval's ``vllm``.
 
     Attributes:
-        base_url: URL of a running ``vllm serve`` that ranks instead.
-        method: ``auto``, ``forced`` or ``prompt_logprobs`` (`Schedule`).
         score_eos: Append the end-of-turn token to every candidate.
         max_frames_num: Maximum number of frames from a video file.
-        in_flight: Number of questions ranked concurrently.
-        workers: Number of threads that decode frames in advance; by default, one per core of this
-            process, at most 16.
-        server_wait: Seconds to wait for a server that no longer answers, before the run ends.
-        min_pixels, max_pixels: Limits on images (`set_engine_budget`).
-        revision: The checkpoint's revision.
-        trust_remote_code: Run code that comes with the checkpoint.
     """
 
-    IS_OPEN: ClassVar[bool] = True
     WITHOUT_EFFECT: ClassVar[Mapping[str, str]] = {
         "max_new_tokens": "the task sets the limit; --gen_kwargs max_new_tokens=N changes it",
         "max_frame_num": "set max_frames_num",
         "image_first": "remove it; images are where the task puts them",
         "min_image_pixels": "remove it; the checkpoint's processor sets the size",
     }
-    ON_SERVER: ClassVar[frozenset[str]] = _OF_CLIENT
-    PASSED_ON: ClassVar[frozenset[str]] = LOADING
+    ON_SERVER: ClassVar[frozenset[str]] = OF_CLIENT | {"score_eos", "max_frames_num"}
 
-    base_url: str | None = argument(text)
-    method: str = argument(one_of(*METHODS), AUTO)
     score_eos: bool = argument(flag, default=False)
     max_frames_num: int = argument(whole_number, 8)
-    in_flight: int = argument(whole_number, IN_FLIGHT)
-    workers: int | None = argument(whole_number)
-    server_wait: float = argument(seconds, SERVER_WAIT_S)
-    min_pixels: int | None = argument(pixels)
-    max_pixels: int | None = argument(pixels)
-    revision: str = argument(text, "main")
-    trust_remote_code: bool = argument(flag, default=False)
 
 
 @dataclass(frozen=True, kw_only=True)
