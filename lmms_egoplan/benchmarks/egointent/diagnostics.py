@@ -71,15 +71,9 @@ MAX_IMAGES = 16
 _QUALITY = 85
 # Side of the images of the test request, in pixels. Some models refuse smaller ones.
 _PROBE_SIDE = 64
-# GPT-4o in high detail: 85 tokens for an image plus 170 for each tile of 512 x 512 px,
-# https://platform.openai.com/docs/guides/images-vision
-OPENAI_TOKENS = 85 + 170
-# Qwen3-VL: one token for each 32 x 32 px, after rounding the sides to multiples of 32.
-QWEN_TOKENS = round(LONGER_SIDE / 32) ** 2
 
 # Number of steps whose encoded frames, up to 1 MB each, are in memory at the same time.
 _CHUNK = 128
-_CHARACTERS_PER_TOKEN = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +116,7 @@ def diagnose(predictions: Sequence[Prediction], settings: JudgeSettings | None) 
 
     Each score takes one request. If a field of the score is missing, the score is 0, without a
     request. If a score could not be judged or the frames cannot be read, it is None, with an error.
-    A warning names such scores. Before the first request, an upper bound of the cost is logged.
+    A warning names such scores.
 
     Args:
         predictions: Predictions of a task. Their `Prediction.load_images` is called at most once,
@@ -137,7 +131,6 @@ def diagnose(predictions: Sequence[Prediction], settings: JudgeSettings | None) 
         )
     elif settings is not None:
         prompts = [_prompts(prediction) for prediction in predictions]
-        _log_cost(predictions, prompts, settings)
         judge = Judge("EgoIntent diagnostics", settings, KEPT)
         num_chunks = math.ceil(len(predictions) / _CHUNK)
         for number in range(num_chunks):
@@ -201,31 +194,6 @@ def probe_form(settings: JudgeSettings) -> tuple[JudgeSettings, Prompt]:
     """Return the settings and the form of prompts, with as many images as any, for `probe`."""
     blank = Image.new("RGB", (_PROBE_SIDE, _PROBE_SIDE))
     return settings, replace(PROBE, images=encode_frames([blank] * MAX_IMAGES))
-
-
-def _log_cost(
-    predictions: Sequence[Prediction],
-    prompts: Sequence[Mapping[str, str]],
-    settings: JudgeSettings,
-) -> None:
-    requests = 0
-    images = 0
-    characters = 0
-    for prediction, step_prompts in zip(predictions, prompts, strict=True):
-        requests += len(step_prompts)
-        images += min(prediction.frames_shown, MAX_IMAGES) * len(step_prompts)
-        characters += sum(len(prompt) for prompt in step_prompts.values())
-    text_tokens = characters // _CHARACTERS_PER_TOKEN
-    openai_tokens = images * OPENAI_TOKENS + text_tokens
-    qwen_tokens = images * QWEN_TOKENS + text_tokens
-    logger.info(
-        f"EgoIntent diagnostics: this process sends {settings.model} {requests:,} requests with "
-        f"{images:,} images of at most {LONGER_SIDE} x {LONGER_SIDE} px: up to about "
-        f"{openai_tokens:,} input tokens by OpenAI's rule for GPT-4o ({OPENAI_TOKENS} an image), "
-        f"or {qwen_tokens:,} by Qwen3-VL's ({QWEN_TOKENS}), including {text_tokens:,} for text. "
-        "Stored judgements cost nothing. A request whose reply has no rating is repeated up to "
-        "twice"
-    )
 
 
 def encode_frames(frames: Sequence[Image.Image]) -> tuple[str, ...]:

@@ -206,29 +206,6 @@ def test_stored_judgements_are_reused_for_the_same_frames():
     assert len(server.bodies) == 8
 
 
-def test_cost_is_logged_before_the_first_request(log):
-    at_first = []
-
-    def reply(*_):
-        at_first.append([line for line in log if "at most" in line])
-        return Reply("[[50]]")
-
-    steps = [
-        numbered(1),
-        numbered(2, frames=40, load=lambda: images(40)),
-        step_of(3, {"next_step_plan": "continue"}),
-    ]
-    with JudgeServer(reply) as server:
-        diagnose(steps, settings_of(server))
-    sent = sum(len(sent_images(body)[0]) for body in server.bodies)
-    assert sent == 4 * 2 + 4 * 16 + 2
-    text = sum(map(len, server.prompts)) // 4
-    ((estimate,),) = {tuple(lines) for lines in at_first}
-    assert f"9 requests with {sent} images of at most 512 x 512 px" in estimate
-    assert f"{255 * sent + text:,} input tokens" in estimate
-    assert f"{256 * sent + text:,} by Qwen3-VL's" in estimate
-
-
 def test_unreadable_frames_affect_only_their_step(log):
     def broken():
         raise FrameError("step s2: v.mp4: no video")
