@@ -52,6 +52,7 @@ _ELSEWHERE = (
     "main_metric",
     "count_metric",
     "condition_of",
+    "instead_of_video",
     "judge",
     "scores_end_token",
 )

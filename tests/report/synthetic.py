@@ -229,6 +229,8 @@ def _shortcut(task):
     for name in SHORTCUTS:
         if task.endswith(f"_{name}"):
             return {"shortcut": name, "condition_of": task.removesuffix(f"_{name}")}
+    if task.endswith("_narrated"):
+        return {"instead_of_video": "narrations"}
     return {}
 
 

@@ -15,6 +15,7 @@ from lmms_egoplan.benchmarks.egoplan.frame_settings import shown_frames
 from lmms_egoplan.benchmarks.egoplan.metrics import DOMAIN_METRIC, SOURCE_METRIC
 from lmms_egoplan.benchmarks.egoplan.prompts import LETTERS
 from lmms_egoplan.benchmarks.egoplan.records import READY_CLIPS
+from lmms_egoplan.jsonl import member
 from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.ranking.audits import RANKING, ranking_flaw
 from lmms_egoplan.report.answers import read_tasks
@@ -31,8 +32,11 @@ CHANCE = 25.0
 NO_MODEL = "no model"
 """Name of the run of the baselines without a model."""
 
-_UNSEEN = ("_blind", "_narrated")
-"""Suffixes of the names of tasks without images."""
+BLIND = "blind"
+"""The condition under which the question is asked without the video."""
+
+NARRATIONS = "narrations"
+"""Metadata ``instead_of_video`` of the task that shows the narrations of the past actions."""
 
 # The fields of a logged question that reports use. Reading its frames needs more.
 _DOC_FIELDS = (
@@ -158,11 +162,10 @@ class Series(ScoredTask):
 
     @property
     def without_video(self) -> str | None:
-        """The kind of baseline without the video; None for any other task."""
-        for suffix in _UNSEEN:
-            if self.task.endswith(suffix):
-                return suffix
-        return None
+        """The baseline without the video, `BLIND` or `NARRATIONS`; None for any other task."""
+        if self.shortcut == BLIND:
+            return BLIND
+        return member(self.task_run.config, "metadata", "instead_of_video")
 
     @property
     def short_name(self) -> str:

@@ -13,6 +13,7 @@ from lmms_egoplan.report.benchmark import BenchmarkReport
 from lmms_egoplan.report.conditions import condition_figure, condition_table
 from lmms_egoplan.report.document import Figure, Headline, ShownAnswer
 from lmms_egoplan.report.egoplan.answers import (
+    BLIND,
     CHANCE,
     EGOPLAN,
     Questions,
@@ -46,7 +47,7 @@ from lmms_egoplan.report.spec import NO_INPUTS, Inputs
 from lmms_egoplan.report.tables import Table, number, scored, share, show
 
 # The conditions that are compared with each other. Pairs of all conditions would be too many.
-MAIN_CONDITIONS = (None, "blind")
+MAIN_CONDITIONS = (None, BLIND)
 
 
 class ChoiceReport(BenchmarkReport[Series]):

@@ -16,7 +16,7 @@ from lmms_egoplan.report.charts import (
     spoken,
 )
 from lmms_egoplan.report.document import Figure
-from lmms_egoplan.report.egoplan.answers import CHANCE, Groups, Series
+from lmms_egoplan.report.egoplan.answers import BLIND, CHANCE, NARRATIONS, Groups, Series
 from lmms_egoplan.stats.means import Mean
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 # Numbers of the baselines' line styles.
-_LINE_STYLES = {"_blind": 3, "_narrated": 1}
+_LINE_STYLES = {BLIND: 3, NARRATIONS: 1}
 SIMILARITY = "goal-answer similarity"
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lmms_egoplan.benchmarks.egoplan.prompts import LETTERS
-from lmms_egoplan.report.egoplan.answers import Choice, Series
+from lmms_egoplan.report.egoplan.answers import BLIND, Choice, Series
 from lmms_egoplan.report.scores import Answer, Key, mean_of
 from lmms_egoplan.report.tables import Column, Table, Value, interval_columns, table_of_runs
 
@@ -82,14 +82,14 @@ def with_gains(series: Sequence[Series]) -> list[Series]:
     The same run must also have answered the question without the video. Inexact tasks have none.
     """
     unseen_answers = {
-        (task.run.name, task.task): task.answers or {}
+        (task.run.name, task.condition_of): task.answers or {}
         for task in series
-        if _is_exact(task) and task.without_video
+        if _is_exact(task) and task.shortcut == BLIND
     }
     results = []
     for task in series:
         if task.answers and task.is_main and _is_exact(task):
-            unseen = unseen_answers.get((task.run.name, f"{task.task}_blind"), {})
+            unseen = unseen_answers.get((task.run.name, task.task), {})
             task = replace(task, answers=_with_gains(task.answers, unseen))
         results.append(task)
     return results
