@@ -1,7 +1,7 @@
 """Run lm-eval's own command with this package's model classes."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import lm_eval
@@ -13,6 +13,7 @@ from lmms_egoplan.benchmarks.base import load_scorers
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.checkpoints import check_chat, load_config
 from lmms_egoplan.ranking.audits import failed_audits
+from lmms_egoplan.task_files import base_task, benchmark_folder, task_paths
 
 RANKERS = {
     "hf-vlm-ranker": "lmms_egoplan.harnesses.lm_eval.ranker:HFVLMRanker",
@@ -39,7 +40,7 @@ def run_command(arguments: Sequence[str]) -> None:
     failures: list[str] = []
 
     def noting_failures(*args: Any, **kwargs: Any) -> Any:
-        load_scorers({str(task).partition("_")[0] for task in kwargs.get("tasks", ())})
+        load_scorers(_benchmarks_of(kwargs.get("tasks", ())))
         if kwargs.get("apply_chat_template") and kwargs.get("model") in RANKERS:
             check_chat_template(kwargs["model"], **kwargs["model_args"])
         results = evaluate(*args, **kwargs)
@@ -50,6 +51,17 @@ def run_command(arguments: Sequence[str]) -> None:
     program.cli_evaluate()
     if failures:
         raise LmmsEgoplanError(f"the run failed: {'; '.join(failures)}")
+
+
+def _benchmarks_of(tasks: Iterable[Any]) -> set[str]:
+    """Return the benchmarks of this package's tasks and groups among tasks, and of variants.
+
+    Args:
+        tasks: As `lm_eval.simple_evaluate` takes them. Only names are considered.
+    """
+    paths = task_paths("lm-eval")
+    bases = {base_task(task) for task in tasks if isinstance(task, str)}
+    return {benchmark_folder(path).name for name, path in paths.items() if name in bases}
 
 
 def check_chat_template(model: str, pretrained: str = "", **arguments: Any) -> None:
