@@ -23,23 +23,13 @@ from lmms_egoplan.volumes import with_path_in_error
 if TYPE_CHECKING:
     from peft import PeftModel
 
-# Names of a single layer for queries, keys and values.
-_JOINT_LAYERS = (
-    "qkv_proj",
-    "query_key_value",
-    "c_attn",
-    "Wqkv",
-    "W_pack",
-    "att_proj",
-    "in_proj",
-    "qkv",
-)
-# Other models' names for Llama's layers.
+# Other names of Llama's layers: those of T5, of OPT (`out_proj`), and of Phi-3, which has one layer
+# for queries, keys and values.
 _ALIASES = {
-    "q_proj": ("q", "query", "wq", *_JOINT_LAYERS),
-    "k_proj": ("k", "key", "wk", *_JOINT_LAYERS),
-    "v_proj": ("v", "value", "wv", *_JOINT_LAYERS),
-    "o_proj": ("out_proj", "o", "wo", "attn_out", "dense", "c_proj"),
+    "q_proj": ("q", "qkv_proj"),
+    "k_proj": ("k", "qkv_proj"),
+    "v_proj": ("v", "qkv_proj"),
+    "o_proj": ("o", "out_proj"),
 }
 
 
