@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks import splits
@@ -146,6 +147,12 @@ class Benchmark:
 _PLAIN = ("string", "int64", "bool")
 
 
+def _processed_rows(rows: "Dataset", task: Mapping[str, Any]) -> "Dataset":
+    """Call the function of the package that a task's file names as ``process_docs``."""
+    name = task.get("process_docs")
+    return rows if name is None else resolve_name(name)(rows)
+
+
 def _egoplan_pixels(preset: str) -> Mapping[str, int]:
     from lmms_egoplan.benchmarks.egoplan import presets
 
@@ -229,12 +236,7 @@ def _egothink_judge(preset: str) -> Judge:
 
 
 def _egothink_rows(rows: "Dataset", task: Mapping[str, Any]) -> "Dataset":
-    from lmms_egoplan.benchmarks.egothink import conditions
-
-    rows = without_images(rows, "image")
-    if task["metadata"].get("shortcut") == "other_image":
-        return conditions.other_image(rows)
-    return rows
+    return _processed_rows(without_images(rows, "image"), task)
 
 
 def _egothink_images(rows: "Dataset", _: Mapping[str, Any]) -> int:
@@ -279,14 +281,6 @@ def _egointent_diagnostics_judge(_preset: str) -> Judge:
     )
 
 
-def _egointent_rows(rows: "Dataset", task: Mapping[str, Any]) -> "Dataset":
-    from lmms_egoplan.benchmarks.egointent import conditions
-
-    if "process_docs" not in task:
-        return rows
-    return conditions.under(rows, task["metadata"]["shortcut"])
-
-
 def _egointent_images(rows: "Dataset", settings: Mapping[str, Any]) -> int | None:
     from lmms_egoplan.benchmarks.egointent import frames
 
@@ -316,7 +310,7 @@ EGOINTENT = Benchmark(
         "egointent": _egointent_judge,
         "egointent_diagnostics": _egointent_diagnostics_judge,
     },
-    task_rows=_egointent_rows,
+    task_rows=_processed_rows,
     num_images=_egointent_images,
 )
 
@@ -334,17 +328,7 @@ def _actplan_questions(row: Mapping[str, Any]) -> int:
 
 
 def _actplan_rows(rows: "Dataset", task: Mapping[str, Any]) -> "Dataset":
-    from lmms_egoplan.benchmarks.actplan import conditions, instances
-
-    rows = without_images(rows, "images")
-    match str(task.get("process_docs")).rpartition(".")[2]:
-        case "only_normal":
-            return instances.only_normal(rows)
-        case "only_counterfactual":
-            return instances.only_counterfactual(rows)
-        case "views_swapped":
-            return conditions.views_swapped(rows)
-    return rows
+    return _processed_rows(without_images(rows, "images"), task)
 
 
 def _actplan_images(rows: "Dataset", _: Mapping[str, Any]) -> int:

@@ -20,8 +20,6 @@ from lmms_egoplan.task_files import read_task_file
 if TYPE_CHECKING:
     from lmms_egoplan.report.run import TaskRun
 
-# The function that a task without media has as ``doc_to_visual``.
-_NO_MEDIA = ".no_visual"
 _NOT_DETERMINED = "the backend decides"
 
 
@@ -169,8 +167,12 @@ def _rows(plan: Plan, task: Task, content: Mapping[str, Any]) -> Any:
 
 def _images(plan: Plan, task: Task, content: Mapping[str, Any], rows: Any) -> int | None:
     """Count the images of a task's questions; None if they are not determined."""
+    # Importing PIL takes time, also for help.
+    from lmms_egoplan.media.sampling import no_visual
+
     # Tasks that only lm-eval has show no images.
-    if content.get("doc_to_visual", _NO_MEDIA).endswith(_NO_MEDIA):
+    text_only = f"{no_visual.__module__}.{no_visual.__name__}"
+    if content.get("doc_to_visual", text_only) == text_only:
         return 0
     if task.benchmark.num_images is None:
         return None

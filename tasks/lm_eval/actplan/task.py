@@ -6,14 +6,8 @@ from typing import Any
 
 from datasets import Dataset
 
-from lmms_egoplan.benchmarks.actplan.instances import (  # noqa: F401
-    only_counterfactual,
-    only_normal,
-)
 from lmms_egoplan.benchmarks.actplan.plans import GeneratedPlan
-from lmms_egoplan.benchmarks.actplan.prompts import (
-    prompt_text,
-)
+from lmms_egoplan.benchmarks.actplan.prompts import prompt_text
 from lmms_egoplan.benchmarks.actplan.scoring import load_scorers, score_plans
 from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.harnesses.lm_eval.lazy_images import (

@@ -6,15 +6,8 @@ from typing import Any
 from datasets import Dataset
 from PIL import Image
 
-from lmms_egoplan.benchmarks.actplan.instances import (  # noqa: F401
-    only_counterfactual,
-    only_normal,
-)
 from lmms_egoplan.benchmarks.actplan.plans import GeneratedPlan
-from lmms_egoplan.benchmarks.actplan.prompts import (
-    prompt_text,
-    views,
-)
+from lmms_egoplan.benchmarks.actplan.prompts import prompt_text, views
 from lmms_egoplan.benchmarks.actplan.scoring import load_scorers, score_plans
 from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.harnesses.lmms_eval.filters import RequestFilter
@@ -34,11 +27,6 @@ def __getattr__(name: str) -> str:
 def doc_to_visual(doc: Mapping[str, Any]) -> list[Image.Image]:
     """Return the views of the environment."""
     return views(doc)
-
-
-def no_visual(doc: Mapping[str, Any]) -> list[Image.Image]:
-    """Return no images: the task description is the only input (Table 6)."""
-    return []
 
 
 def doc_to_text(doc: Mapping[str, Any]) -> str:

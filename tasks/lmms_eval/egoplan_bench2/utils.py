@@ -44,11 +44,6 @@ def doc_to_visual(
     return visuals.EGOPLAN_BENCH2.visual_input(doc, lmms_eval_specific_kwargs or {})
 
 
-def no_visual(doc: Mapping[str, Any]) -> VisualInput:
-    """Return no visual input, for the question alone."""
-    return []
-
-
 def _under(shortcut: str) -> Callable[..., VisualInput]:
     """Return a function like `doc_to_visual` that adds a shortcut to the model's settings."""
 

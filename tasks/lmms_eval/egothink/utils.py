@@ -81,11 +81,6 @@ def doc_to_visual(doc: Mapping[str, Any]) -> list[Image.Image]:
     return [image.convert("RGB")]
 
 
-def no_visual(doc: Mapping[str, Any]) -> list[Image.Image]:
-    """Return no image."""
-    return []
-
-
 def doc_to_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]) -> str:
     """Return the model's prompt with the question, for backends without chat messages."""
     return prompt_text(doc["question"], _prompts(lmms_eval_specific_kwargs, doc["id"]))
