@@ -251,7 +251,9 @@ def _condition_in_lmms_eval(task: str, shortcut: str) -> Content:
             "lmms_egoplan.benchmarks.egoplan.prompts.without_goal"
         )
     if shortcut in ("without_goal", *OTHER_VIDEOS):
-        content["process_docs"] = FunctionName(f"utils.ask_{shortcut}")
+        content["process_docs"] = FunctionName(
+            f"lmms_egoplan.benchmarks.egoplan.conditions.ask_{shortcut}"
+        )
     return content
 
 

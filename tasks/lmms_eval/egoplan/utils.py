@@ -11,7 +11,6 @@ from loguru import logger
 
 from lmms_egoplan.benchmarks.conditions import SHORTCUTS
 from lmms_egoplan.benchmarks.egoplan import published_scores, visuals
-from lmms_egoplan.benchmarks.egoplan.conditions import asked_questions
 from lmms_egoplan.benchmarks.egoplan.metrics import EGOPLAN_TEST, num_predictions
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets, prompt_of
 from lmms_egoplan.benchmarks.egoplan.prompts import (  # noqa: F401
@@ -63,11 +62,6 @@ def _under(shortcut: str) -> Callable[..., VisualInput]:
         return doc_to_visual(doc, {**(lmms_eval_specific_kwargs or {}), "shortcut": shortcut})
 
     return visual
-
-
-ask_without_goal = partial(asked_questions, shortcut="without_goal")
-ask_same_goal_video = partial(asked_questions, shortcut="same_goal_video")
-ask_other_goal_video = partial(asked_questions, shortcut="other_goal_video")
 
 
 def doc_to_lettered_text(

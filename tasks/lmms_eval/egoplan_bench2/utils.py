@@ -6,7 +6,6 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.conditions import SHORTCUTS
 from lmms_egoplan.benchmarks.egoplan import visuals
-from lmms_egoplan.benchmarks.egoplan.conditions import asked_questions
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets, prompt_of
 from lmms_egoplan.benchmarks.egoplan.prompts import (
     BENCH2_THINKING,
@@ -53,11 +52,6 @@ def _under(shortcut: str) -> Callable[..., VisualInput]:
         return doc_to_visual(doc, {**(lmms_eval_specific_kwargs or {}), "shortcut": shortcut})
 
     return visual
-
-
-ask_without_goal = partial(asked_questions, shortcut="without_goal")
-ask_same_goal_video = partial(asked_questions, shortcut="same_goal_video")
-ask_other_goal_video = partial(asked_questions, shortcut="other_goal_video")
 
 
 def doc_to_lettered_text(
