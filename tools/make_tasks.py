@@ -240,7 +240,7 @@ def _planning_conditions(folder: Folder, benchmark: PlanningBenchmark) -> Iterat
 def _condition_in_lmms_eval(task: str, shortcut: str) -> Content:
     content: Content = {"include": "../_shortcut.yaml", "task": task}
     if shortcut in TEXT_ONLY:
-        content["doc_to_visual"] = FunctionName("lmms_egoplan.media.sampling.no_visual")
+        content["doc_to_visual"] = FunctionName("lmms_egoplan.benchmarks.conditions.no_visual")
         content["lmms_eval_specific_kwargs"] = {"default": {}}
     elif shortcut != "without_goal":
         content["doc_to_visual"] = FunctionName(f"utils.{shortcut}")

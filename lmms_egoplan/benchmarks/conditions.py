@@ -163,6 +163,11 @@ def _shuffled(frames: list[Frame], seed: str) -> list[Frame]:
     return shuffled
 
 
+def no_visual(_doc: Row) -> list[Any]:
+    """Return no visual input: ``doc_to_visual`` of tasks that show only text."""
+    return []
+
+
 def with_swapped_media(
     rows: "Dataset",
     columns: Sequence[str],

@@ -8,6 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from lmms_egoplan.benchmarks.conditions import no_visual
 from lmms_egoplan.benchmarks.subset import mark
 from lmms_egoplan.judging.asking import LlmUsage
 from lmms_egoplan.judging.judgement import DEMO
@@ -20,6 +21,8 @@ from lmms_egoplan.task_files import read_task_file
 if TYPE_CHECKING:
     from lmms_egoplan.report.run import TaskRun
 
+# The function that a task without media has as ``doc_to_visual``.
+_NO_VISUAL = f"{no_visual.__module__}.{no_visual.__name__}"
 _NOT_DETERMINED = "the backend decides"
 
 
@@ -167,12 +170,8 @@ def _rows(plan: Plan, task: Task, content: Mapping[str, Any]) -> Any:
 
 def _images(plan: Plan, task: Task, content: Mapping[str, Any], rows: Any) -> int | None:
     """Count the images of a task's questions; None if they are not determined."""
-    # Importing PIL takes time, also for help.
-    from lmms_egoplan.media.sampling import no_visual
-
     # Tasks that only lm-eval has show no images.
-    text_only = f"{no_visual.__module__}.{no_visual.__name__}"
-    if content.get("doc_to_visual", text_only) == text_only:
+    if content.get("doc_to_visual", _NO_VISUAL) == _NO_VISUAL:
         return 0
     if task.benchmark.num_images is None:
         return None

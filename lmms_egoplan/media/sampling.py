@@ -13,11 +13,6 @@ Doc = Mapping[str, Any]
 VisualInput = list[Image.Image | list[Image.Image] | str]
 
 
-def no_visual(_doc: Doc) -> VisualInput:
-    """Return no visual input: ``doc_to_visual`` of tasks that show only text."""
-    return []
-
-
 def count_setting(settings: Mapping[str, Any], name: str) -> int:
     """Return the setting `name`, a count of at least 1 that ``settings["media"]`` requires.
 
