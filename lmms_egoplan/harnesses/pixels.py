@@ -32,8 +32,10 @@ _EDGES = ("shortest_edge", "longest_edge")
 _PROBED_FRAMES = 4
 
 
-IMAGE_ARGUMENTS = ("min_pixels", "max_pixels")
-_ARGUMENTS = {"image": IMAGE_ARGUMENTS, "video": ("video_min_pixels", "video_max_pixels")}
+_ARGUMENTS = {
+    "image": ("min_pixels", "max_pixels"),
+    "video": ("video_min_pixels", "video_max_pixels"),
+}
 PIXEL_ARGUMENTS = tuple(chain.from_iterable(_ARGUMENTS.values()))
 """Arguments of the backends: the least and the most pixels of an image and of a video's frame.
 
@@ -102,7 +104,7 @@ def set_engine_budget(
     Args:
         model: The model's name in the harness.
         processor: As in `set_budget`.
-        limits: By the names of `IMAGE_ARGUMENTS`; None: the processor's own limit.
+        limits: ``min_pixels`` and ``max_pixels``; None: the processor's own limit.
         arguments: Arguments of vLLM's ``LLM``.
 
     Returns:

@@ -51,3 +51,8 @@ class VLLMArguments(BackendArguments):
     max_pixels: int | None = argument(pixels)
     revision: str = argument(text, "main")
     trust_remote_code: bool = argument(flag, default=False)
+
+    @property
+    def pixel_limits(self) -> dict[str, int | None]:
+        """The limits for `set_engine_budget`."""
+        return {"min_pixels": self.min_pixels, "max_pixels": self.max_pixels}

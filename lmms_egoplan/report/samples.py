@@ -5,12 +5,12 @@ These are samples of the harnesses, judged answers, and folders of labels.
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone, tzinfo
 from itertools import chain, repeat
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from zoneinfo import ZoneInfo
 
 from loguru import logger
@@ -36,7 +36,22 @@ HOW_TO_LOG = "lmms-eval and lm-eval write them with --log_samples --output_path 
 # The file in a folder of labels that names the benchmark.
 MARK = "annotation.json"
 
-Label = TypeVar("Label", bound=Any)
+
+class LabelledItem(Protocol):
+    """A line of a file of labels.
+
+    model: the model whose item was labelled.
+    """
+
+    id: str
+    model: str
+
+    @property
+    def key(self) -> Hashable:
+        """What identifies the item among those of all folders."""
+
+
+Label = TypeVar("Label", bound=LabelledItem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,29 +361,24 @@ def labelled_folders(paths: Iterable[Path]) -> dict[Path, str]:
     return benchmarks
 
 
-def read_labels(
-    folders: Sequence[Path], name: str, kind: type[Label], fields: Sequence[str]
-) -> list[Label]:
+def read_labels(folders: Sequence[Path], name: str, label_type: type[Label]) -> list[Label]:
     """Read the labelled items of all folders that have a file of this name.
 
     Args:
         folders: folders of `labelled_folders`.
         name: name of the file, with one item per line.
-        kind: type of an item, with the fields ``id`` and ``model``.
-        fields: fields that identify an item among those of all folders.
+        label_type: type of an item.
 
     Raises:
         LmmsEgoplanError: a file cannot be read or is malformed, or two folders have the same item,
             which would count twice. The message names the line.
     """
     items: list[Label] = []
-    folder_of: dict[tuple[Any, ...], Path] = {}
+    folder_of: dict[Hashable, Path] = {}
     for path in (folder / name for folder in folders if (folder / name).is_file()):
         for where, line in read_lines(path):
-            item = read_as(kind, where, parse_record(where, line))
-            first = folder_of.setdefault(
-                tuple(getattr(item, field) for field in fields), path.parent
-            )
+            item = read_as(label_type, where, parse_record(where, line))
+            first = folder_of.setdefault(item.key, path.parent)
             if first != path.parent:
                 raise LmmsEgoplanError(
                     f"{where}: duplicate label: {item.id} of {item.model} is labelled in {first}, "

@@ -14,16 +14,12 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 
 # Arguments of transformers' TrainingArguments that a run sets itself, except those with the name of
 # a setting.
-RENAMED = {
+_SET_BY = {
     "per_device_train_batch_size": "per_device_batch_size",
     "dataloader_num_workers": "workers",
     "logging_steps": "log_every",
     "save_steps": "save_every",
     "eval_steps": "evaluate_every",
-}
-"""Arguments that have the value of a setting with another name."""
-_SET_BY = {
-    **RENAMED,
     "output_dir": "--out",
     "max_steps": "steps",
     "num_train_epochs": "epochs",

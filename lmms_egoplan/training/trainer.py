@@ -19,7 +19,7 @@ from lmms_egoplan.ranking.question import EncodedQuestion
 from lmms_egoplan.training.loss import Scores, batch_loss, count_violations
 from lmms_egoplan.training.questions import Questions, collate
 from lmms_egoplan.training.scorer import AnswerScorer
-from lmms_egoplan.training.settings import RENAMED, TuningSettings
+from lmms_egoplan.training.settings import TuningSettings
 from lmms_egoplan.volumes import with_path_in_error
 
 
@@ -239,7 +239,11 @@ def training_arguments(
         # Values of this run.
         "output_dir": str(folder),
         "max_steps": steps,
-        **{argument: getattr(settings, name) for argument, name in RENAMED.items()},
+        "per_device_train_batch_size": settings.per_device_batch_size,
+        "dataloader_num_workers": settings.workers,
+        "logging_steps": settings.log_every,
+        "save_steps": settings.save_every,
+        "eval_steps": settings.evaluate_every,
         **settings.model_dump(include={"learning_rate", "weight_decay", "max_grad_norm", "seed"}),
         "lr_scheduler_kwargs": {
             "min_lr": settings.final_learning_rate,

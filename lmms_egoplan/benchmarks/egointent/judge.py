@@ -186,8 +186,12 @@ class JudgedStep(TextRecord):
                 for name in FIELDS
                 if name in prediction.fields and sanitize(prediction.fields[name])[1]
             ],
-            judge_prompt_tokens=_total(judged, "prompt_tokens", len(askable)),
-            judge_reply_tokens=_total(judged, "completion_tokens", len(askable)),
+            judge_prompt_tokens=_total(
+                [judgement.prompt_tokens for judgement in judged.values()], len(askable)
+            ),
+            judge_reply_tokens=_total(
+                [judgement.completion_tokens for judgement in judged.values()], len(askable)
+            ),
         )
 
     @classmethod
@@ -387,9 +391,9 @@ def _by_field(fields: Sequence[str], judgement: Judgement) -> dict[str, Judgemen
     return by_field
 
 
-def _total(judged: Mapping[str, Judgement], tokens: str, count: int) -> int | None:
-    """Add a number of tokens over the judgements; None if one is unknown or missing."""
-    numbers = [getattr(judgement, tokens) for judgement in judged.values()]
-    if None in numbers or len(numbers) < count:
+def _total(tokens: Sequence[int | None], count: int) -> int | None:
+    """Add the tokens of judgements; None if one of `count` is unknown or missing."""
+    known = [number for number in tokens if number is not None]
+    if len(known) < len(tokens) or len(tokens) < count:
         return None
-    return sum(numbers)
+    return sum(known)

@@ -220,11 +220,13 @@ def _misfit(
 
     None if they do not.
     """
-    for end in ("start", "stop"):
-        frame = getattr(action, f"{end}_frame")
-        time = getattr(action, end)
+    ends = (
+        ("start_frame", action.start_frame, action.start),
+        ("stop_frame", action.stop_frame, action.stop),
+    )
+    for name, frame, time in ends:
         if abs(frame - time * fps / 100) > _SECONDS_OFF * fps:
-            return f"{end}_frame: {frame}, expected {time * fps // 100} at {timestamp(time)}"
+            return f"{name}: {frame}, expected {time * fps // 100} at {timestamp(time)}"
     return record_problem(video_id, action.stop_frame, official, "stop_frame") if official else None
 
 

@@ -24,7 +24,7 @@ from lmms_egoplan.harnesses.lm_eval.arguments import PROMPT_SETTINGS, VLLMVLMRan
 from lmms_egoplan.harnesses.lm_eval.ranking_model import WITHOUT_EFFECT, RankingModel, shown_of
 from lmms_egoplan.harnesses.lm_eval.shown_answer import IMAGES, ShownAnswer
 from lmms_egoplan.harnesses.lm_eval.vllm_class import vllm_vlm
-from lmms_egoplan.harnesses.pixels import IMAGE_ARGUMENTS, log_limits, set_engine_budget
+from lmms_egoplan.harnesses.pixels import log_limits, set_engine_budget
 from lmms_egoplan.harnesses.prefetch import num_workers
 from lmms_egoplan.harnesses.requirements import require_vllm
 from lmms_egoplan.harnesses.template_files import ON_VLLM
@@ -61,7 +61,7 @@ class VLLMVLMRanker(RankingModel, _Parent):
         chosen = read_arguments(VLLMVLMRankerArguments, NAME, {"base_url": base_url, **arguments})
         kwargs = passed_on(VLLMVLMRankerArguments, arguments)
         self._workers = num_workers(chosen.workers)
-        limits = {name: getattr(chosen, name) for name in IMAGE_ARGUMENTS}
+        limits = chosen.pixel_limits
         self._base_url = base_url
         loading = {
             name: kwargs[name] for name in ("revision", "trust_remote_code") if name in kwargs

@@ -109,17 +109,16 @@ class HFVLM(RankingBackend):
         self._ledger_identity = (
             f"{self._identity} {self._model.dtype} {config._attn_implementation}"
         )
-        names = (
-            "dtype",
-            "attn_implementation",
-            "max_frames_num",
-            "score_eos",
-            "ranking_path",
-            "chat_template",
-        )
-        settings = (getattr(chosen, name) for name in names)
         self.cache_run = response_cache.cache_run(
-            "hf_vlm", self._identity, *settings, self._world_size
+            "hf_vlm",
+            self._identity,
+            chosen.dtype,
+            chosen.attn_implementation,
+            chosen.max_frames_num,
+            chosen.score_eos,
+            chosen.ranking_path,
+            chosen.chat_template,
+            self._world_size,
         )
 
     def generate_until(self, requests: list[Instance]) -> Sequence[GenerationResult]:

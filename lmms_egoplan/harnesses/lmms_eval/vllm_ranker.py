@@ -26,7 +26,7 @@ from lmms_egoplan.harnesses.lmms_eval import response_cache
 from lmms_egoplan.harnesses.lmms_eval.arguments import VLLMRankerArguments
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel
 from lmms_egoplan.harnesses.lmms_eval.ranking_backend import RankingBackend, StreamedResponses
-from lmms_egoplan.harnesses.pixels import IMAGE_ARGUMENTS, log_limits, set_engine_budget
+from lmms_egoplan.harnesses.pixels import log_limits, set_engine_budget
 from lmms_egoplan.harnesses.prefetch import num_workers
 from lmms_egoplan.harnesses.template_files import ON_VLLM
 from lmms_egoplan.harnesses.vllm_generation import VLLMGenerator
@@ -68,7 +68,7 @@ class VLLMRanker(RankingBackend, VLLM):
         chosen = read_arguments(VLLMRankerArguments, self.NAME, {"base_url": base_url, **arguments})
         kwargs = passed_on(VLLMRankerArguments, arguments)
         self._workers = num_workers(chosen.workers)
-        limits = {name: getattr(chosen, name) for name in IMAGE_ARGUMENTS}
+        limits = chosen.pixel_limits
         loading = {
             "revision": kwargs.get("revision") or "main",
             "trust_remote_code": bool(kwargs.get("trust_remote_code", False)),

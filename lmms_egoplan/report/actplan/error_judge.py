@@ -1,7 +1,7 @@
 """Have a judge mark types of errors in plans (sec. 5.6), and measure its agreement with people."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from io import BytesIO
 from typing import Any
 
@@ -59,6 +59,11 @@ class JudgedPlan(Checked):
     judge_model: Text
     error: AnyText | None
     prompt: Text
+
+    @property
+    def key(self) -> Hashable:
+        """What identifies the plan among those of all folders."""
+        return self.id, self.model, self.candidate, self.judge_name
 
     @property
     def judge_name(self) -> str:

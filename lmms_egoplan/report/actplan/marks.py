@@ -3,7 +3,7 @@
 They are rows next to Tables 3 and 5 to 7, and types of errors next to Fig. 6 and Table 8.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -52,6 +52,11 @@ class LabelledPlan(Checked):
     errors: dict[str, list[int]]
 
     @property
+    def key(self) -> Hashable:
+        """What identifies the plan among those of all folders."""
+        return self.id, self.model, self.images, self.candidate
+
+    @property
     def length(self) -> str:
         """Bin of gold plan 1's length, as in `length_bin`; ``unknown`` without gold plans."""
         if not self.references:
@@ -87,7 +92,7 @@ def read_plans_by_model(folders: Sequence[Path]) -> list[ModelPlans]:
             plan. The error names the line.
     """
     plans_by_model: dict[tuple[str, bool], list[LabelledPlan]] = {}
-    for plan in read_labels(folders, PLANS, LabelledPlan, ("id", "model", "images", "candidate")):
+    for plan in read_labels(folders, PLANS, LabelledPlan):
         plans_by_model.setdefault((plan.model, plan.images), []).append(plan)
     return [ModelPlans(model, tuple(plans)) for (model, _), plans in plans_by_model.items()]
 
@@ -327,9 +332,7 @@ def read_judgements(folders: Sequence[Path]) -> list[JudgedPlan]:
         LmmsEgoplanError: A file cannot be read or has another format, or two folders have the same
             plan by the same judge. The error names the line.
     """
-    return read_labels(
-        folders, JUDGED_ERRORS, JudgedPlan, ("id", "model", "candidate", "judge_name")
-    )
+    return read_labels(folders, JUDGED_ERRORS, JudgedPlan)
 
 
 def marked_by(people: Sequence[ModelPlans], judged: Sequence[JudgedPlan]) -> list[Marked]:

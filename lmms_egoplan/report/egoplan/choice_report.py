@@ -130,7 +130,7 @@ class ChoiceReport(BenchmarkReport[Series]):
 
     def failure_tables(self) -> Iterator[Table | None]:
         """Yield types of failures, and the agreement of judges with people."""
-        failures = read_labels(self.labelled(), LABELS, Failure, ("id", "run", "by"))
+        failures = read_labels(self.labelled(), LABELS, Failure)
         yield failures_table(failures)
         yield failures_agreement_table(failures)
 

@@ -4,7 +4,7 @@ The paper names three types and shows a case of each, without numbers. The proce
 project's. ``failures.yaml`` contains the judge's prompt.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Literal
@@ -78,6 +78,11 @@ class Failure(Checked):
     by: AnyText = ""
     type: Literal["visual", "state", "knowledge", "other"] | None = None
     why: AnyText | None = "no label, or labels that differ"
+
+    @property
+    def key(self) -> Hashable:
+        """What identifies the label among those of all folders."""
+        return self.id, self.run, self.by
 
 
 def judge_failures(

@@ -5,7 +5,7 @@ The answers come from runs and other frameworks.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -234,6 +234,11 @@ class RatedAnswer(Checked):
     planned: (
         Annotated[int, Field(ge=1), Expected("a number of answers, at least 1, or null")] | None
     ) = None
+
+    @property
+    def key(self) -> Hashable:
+        """What identifies the answer among those of all folders."""
+        return self.id, self.model, self.answer
 
 
 class _Rating(Checked):

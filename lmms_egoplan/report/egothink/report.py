@@ -116,7 +116,7 @@ class EgoThinkReport(BenchmarkReport[EgoThinkTask]):
 
     @cached_property
     def _people(self) -> list[RatedAnswer]:
-        return read_labels(self.labelled(), PEOPLE, RatedAnswer, ("id", "model", "answer"))
+        return read_labels(self.labelled(), PEOPLE, RatedAnswer)
 
     @cached_property
     def _rated(self) -> dict[tuple[str, str], float]:

@@ -55,8 +55,12 @@ class EgoPlanTuning(TuningSettings, frozen=True):
     @property
     def visuals(self) -> dict[str, Any]:
         """The settings for `visual_input`."""
-        names = ("num_clips", "frames_per_clip", "clip_marks")
-        return {"media": "clips", **{name: getattr(self, name) for name in names}}
+        return {
+            "media": "clips",
+            "num_clips": self.num_clips,
+            "frames_per_clip": self.frames_per_clip,
+            "clip_marks": self.clip_marks,
+        }
 
     @property
     def parts(self) -> list[str]:

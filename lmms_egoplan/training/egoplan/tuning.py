@@ -103,5 +103,11 @@ def _identity(settings: EgoPlanTuning) -> dict[str, Any]:
     """
     paths = (settings.data, *filter(None, [settings.recognition_data]), *settings.instructions)
     files = {str(path): file_digest(path) for path in paths}
-    names = ("num_clips", "frames_per_clip", "clip_marks", "recognition", "held_out")
-    return {"files": files, **{name: getattr(settings, name) for name in names}}
+    return {
+        "files": files,
+        "num_clips": settings.num_clips,
+        "frames_per_clip": settings.frames_per_clip,
+        "clip_marks": settings.clip_marks,
+        "recognition": settings.recognition,
+        "held_out": settings.held_out,
+    }
