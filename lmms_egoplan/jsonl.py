@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.validation import Kind, problems_in, quoted, validate
+from lmms_egoplan.validation import Record, problems_in, quoted, validate
 
 REPEATED = "given more than once; remove all but one"
 _MOST_KEYS = 10
@@ -166,16 +166,16 @@ def repeated_keys(value: Any) -> list[str]:
 
 
 def check_record(
-    kind: type[Kind], record: Any, context: Any = None
-) -> tuple[Kind | None, list[str]]:
+    record_type: type[Record], record: Any, context: Any = None
+) -> tuple[Record | None, list[str]]:
     """Validate a record from `decode_objects`; return the model, or None, and all problems.
 
     Args:
-        kind, context: see `validation.validate`.
+        record_type, context: see `validation.validate`.
     """
     problems = [f"{key}: {REPEATED}" for key in repeated_keys(record)]
     try:
-        return validate(kind, record, context), problems
+        return validate(record_type, record, context), problems
     except ValidationError as error:
         return None, problems + problems_in(error)
 

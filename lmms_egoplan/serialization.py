@@ -50,12 +50,12 @@ class TextRecord:
             raise ValueError(f"{where}: {_problem(cls, error)}") from error
 
 
-def _problem(kind: type[TextRecord], error: ValidationError) -> str:
+def _problem(record_type: type[TextRecord], error: ValidationError) -> str:
     """Describe a problem.
 
     Missing or unknown fields come first, since they may cause the other problems.
     """
-    expected = f"expected an object with {', '.join(field.name for field in fields(kind))}"
+    expected = f"expected an object with {', '.join(field.name for field in fields(record_type))}"
     fields_by_problem: dict[str, list[Any]] = {}
     for detail in error.errors(include_url=False, include_context=False, include_input=False):
         fields_by_problem.setdefault(detail["type"], []).extend(detail["loc"][:1])

@@ -37,7 +37,7 @@ _EXPECTED_TYPE = "expected"
 _PROBLEM_TYPE = "problem"
 _HALF_OF_PAIR = re.compile("[\ud800-\udfff]")
 
-Kind = TypeVar("Kind")
+Record = TypeVar("Record")
 
 
 def is_text(value: Any) -> TypeGuard[str]:
@@ -149,19 +149,19 @@ class Checked(BaseModel):
         return dict.fromkeys(required) | values
 
 
-def validate(kind: type[Kind], value: Any, context: Any = None) -> Kind:
+def validate(record_type: type[Record], value: Any, context: Any = None) -> Record:
     """Validate a value as a model, a dataclass or any other type that pydantic supports.
 
     Args:
-        context: context for the validators of `kind`.
+        context: context for the validators of `record_type`.
 
     Raises:
         pydantic.ValidationError: the value is invalid; see `problems_in`.
     """
-    return _adapter(kind).validate_python(value, context=context)
+    return _adapter(record_type).validate_python(value, context=context)
 
 
-def read_as(kind: type[Kind], where: str, value: Any) -> Kind:
+def read_as(record_type: type[Record], where: str, value: Any) -> Record:
     """Validate a value as `validate` does, with an error for users.
 
     Args:
@@ -172,7 +172,7 @@ def read_as(kind: type[Kind], where: str, value: Any) -> Kind:
             the number of others.
     """
     try:
-        return validate(kind, value)
+        return validate(record_type, value)
     except ValidationError as error:
         problems = problems_in(error)
         message = f"{where}: {'; '.join(problems[:3])}"

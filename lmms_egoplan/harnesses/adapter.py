@@ -148,11 +148,11 @@ def _some_values(parameter: torch.Tensor) -> list[float]:
 def _difference(model: PreTrainedModel, identity: Any) -> str | None:
     """Return how a model differs from an adapter's base; None if it does not."""
     name = identity["name"] or "unnamed"
-    kind = model.config.model_type
-    if identity["model_type"] != kind:
+    model_type = model.config.model_type
+    if identity["model_type"] != model_type:
         return (
             f"it was trained on {name} ({identity['model_type']}), but this is "
-            f"{model.name_or_path} ({kind})"
+            f"{model.name_or_path} ({model_type})"
         )
     parameters = dict(model.named_parameters())
     for key, (shape, values) in identity["values"].items():

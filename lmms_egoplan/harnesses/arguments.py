@@ -145,19 +145,23 @@ class BackendArguments:
 Arguments = TypeVar("Arguments", bound=BackendArguments)
 
 
-def argument_problems(kind: type[BackendArguments], values: Mapping[str, Any]) -> Iterator[str]:
+def argument_problems(
+    declaration: type[BackendArguments], values: Mapping[str, Any]
+) -> Iterator[str]:
     """Yield a line for each argument that a backend does not take, or not with this value.
 
     Args:
-        kind: The backend's declaration.
+        declaration: The backend's declaration.
         values: The arguments by name, as texts or as a harness read them.
     """
-    names = [name for name in values if name not in kind.WITHOUT_EFFECT]
-    known = argument_names(kind)
-    for name, hint in unknown_arguments(names, known, is_open=kind.IS_OPEN, likeness=_LIKENESS):
+    names = [name for name in values if name not in declaration.WITHOUT_EFFECT]
+    known = argument_names(declaration)
+    for name, hint in unknown_arguments(
+        names, known, is_open=declaration.IS_OPEN, likeness=_LIKENESS
+    ):
         yield f"has no argument {name}; {hint}"
-    yield from _without_effect(kind, values)
-    for declared in fields(kind):
+    yield from _without_effect(declaration, values)
+    for declared in fields(declaration):
         value = values.get(declared.name)
         if value is None:
             continue
@@ -167,49 +171,53 @@ def argument_problems(kind: type[BackendArguments], values: Mapping[str, Any]) -
             yield f"{declared.name}={value}: must be {error}"
 
 
-def _without_effect(kind: type[BackendArguments], values: Mapping[str, Any]) -> Iterator[str]:
+def _without_effect(
+    declaration: type[BackendArguments], values: Mapping[str, Any]
+) -> Iterator[str]:
     """Yield a line for each argument that the class of another project would use."""
-    for name, remedy in kind.WITHOUT_EFFECT.items():
+    for name, remedy in declaration.WITHOUT_EFFECT.items():
         if name in values:
             yield f"{name} has no effect here: {remedy}"
     if values.get(BASE_URL) is None:
         return
     unsupported = [
-        name for name in values if values[name] is not None and name not in kind.ON_SERVER
+        name for name in values if values[name] is not None and name not in declaration.ON_SERVER
     ]
     if unsupported:
         names = ", ".join(sorted(unsupported))
         yield f"{names}: remove; with {BASE_URL}, the server sets this"
 
 
-def argument_names(kind: type[BackendArguments]) -> list[str]:
+def argument_names(declaration: type[BackendArguments]) -> list[str]:
     """Return the names of a backend's own arguments."""
-    return [declared.name for declared in fields(kind)]
+    return [declared.name for declared in fields(declaration)]
 
 
-def read_arguments(kind: type[Arguments], backend: str, values: Mapping[str, Any]) -> Arguments:
+def read_arguments(
+    declaration: type[Arguments], backend: str, values: Mapping[str, Any]
+) -> Arguments:
     """Check and convert the arguments of a backend; arguments of other classes are not included.
 
     Args:
-        kind: The backend's declaration.
+        declaration: The backend's declaration.
         backend: The harness's name of the backend.
         values: The arguments by name.
 
     Raises:
         LmmsEgoplanError: An argument is unknown, or has a wrong value. The message has all of them.
     """
-    problems = [*argument_problems(kind, values)]
+    problems = [*argument_problems(declaration, values)]
     if problems:
         raise LmmsEgoplanError("; ".join(f"{backend}: --model_args {line}" for line in problems))
     chosen = {}
-    for declared in fields(kind):
+    for declared in fields(declaration):
         value = values.get(declared.name)
         if value is not None:
             chosen[declared.name] = declared.metadata["read"](value)
-    return kind(**chosen)
+    return declaration(**chosen)
 
 
-def passed_on(kind: type[BackendArguments], values: Mapping[str, Any]) -> dict[str, Any]:
+def passed_on(declaration: type[BackendArguments], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments for the parent class of a backend, unchanged."""
-    not_passed = {*argument_names(kind)} - kind.PASSED_ON
+    not_passed = {*argument_names(declaration)} - declaration.PASSED_ON
     return {name: value for name, value in values.items() if name not in not_passed}

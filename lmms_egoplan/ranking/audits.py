@@ -114,7 +114,7 @@ class Extent:
     candidate: int = 0
 
     @classmethod
-    def of(cls, question: "EncodedQuestion") -> "Extent":
+    def of_question(cls, question: "EncodedQuestion") -> "Extent":
         """Measure a question."""
         pixels = sum(
             value.numel()
@@ -156,13 +156,13 @@ class Kind:
 
     def needs_audit(self, question: "EncodedQuestion") -> bool:
         """Return whether the kind's latest question is audited (rule 3)."""
-        if Extent.of(question).exceeds(self.extent):
+        if Extent.of_question(question).exceeds(self.extent):
             return True
         return is_audited(self.count, question.candidates)
 
     def note_comparison(self, question: "EncodedQuestion") -> None:
         """Note that the path was compared with full passes on this question."""
-        self.extent = self.extent.united(Extent.of(question))
+        self.extent = self.extent.united(Extent.of_question(question))
 
 
 def is_audited(count: int, candidates: Sequence["CandidateTokens"]) -> bool:

@@ -19,7 +19,7 @@ Task = TypeVar("Task", bound="ScoredTask")
 
 
 def read_tasks(
-    kind: Callable[..., Task],
+    task_class: Callable[..., Task],
     runs: Iterable[Run],
     benchmark: str,
     main: str,
@@ -28,7 +28,7 @@ def read_tasks(
     """Read each run's tasks of a benchmark.
 
     Args:
-        kind: a subclass of `ScoredTask`, called with that class's fields by name.
+        task_class: a subclass of `ScoredTask`, called with that class's fields by name.
         runs: runs to read.
         benchmark: name of the benchmark.
         main: the main task, whose name is not added to the run's name.
@@ -41,7 +41,7 @@ def read_tasks(
         for task, task_run in run.tasks.items():
             if task_run.scoring and task_run.scoring.benchmark == benchmark:
                 name = run.name if task == main else f"{run.name} ({task})"
-                yield kind(
+                yield task_class(
                     name=name, run=run, answers=read_answers(run, task_run, read), task_run=task_run
                 )
 
@@ -91,28 +91,28 @@ def read_answers(
     return answers
 
 
-def logged(kind: type[Record], values: Mapping[str, Any]) -> Record:
+def logged(record_type: type[Record], values: Mapping[str, Any]) -> Record:
     """Read a scored answer from a logged sample, which also has other fields.
 
     Raises:
         ValueError: the sample does not have the record's fields.
     """
-    names = {part.name for part in fields(kind)}
+    names = {part.name for part in fields(record_type)}
     named = {name: value for name, value in values.items() if name in names}
     try:
-        return validate(kind, named)
+        return validate(record_type, named)
     except ValidationError:
-        return kind.from_text(json.dumps(named))  # Its error describes the problem.
+        return record_type.from_text(json.dumps(named))  # Its error describes the problem.
 
 
-def judged_record(kind: type[Record], where: str, record: dict[str, Any]) -> Record:
+def judged_record(record_type: type[Record], where: str, record: dict[str, Any]) -> Record:
     """Read a judged answer from a record, which also has other fields.
 
     Raises:
         LmmsEgoplanError: the record is not a judged answer.
     """
     try:
-        return logged(kind, record)
+        return logged(record_type, record)
     except ValueError as error:
         raise LmmsEgoplanError(
             f"{where}: {error}. If the file was edited, judge the answers again"

@@ -71,7 +71,7 @@ def unequal(first: ScoredTask, second: ScoredTask) -> list[Unequal]:
     ]
 
 
-def shared(first: ScoredTask, second: ScoredTask) -> list[tuple[Answer, Answer]]:
+def common_answers(first: ScoredTask, second: ScoredTask) -> list[tuple[Answer, Answer]]:
     """Return both runs' answers to each question that both have."""
     second_answers = second.answers or {}
     return [
@@ -97,7 +97,7 @@ def unknown_prompts(first: ScoredTask, second: ScoredTask) -> str:
     is_part = first.run.harness != second.run.harness
     if not is_part and not _has_other_template(first, second):
         return ""
-    pairs = shared(first, second)
+    pairs = common_answers(first, second)
     if all(one.asked and other.asked for one, other in pairs if one.prompt and other.prompt):
         return ""
     if is_part:
@@ -114,7 +114,7 @@ def _versions(first: ScoredTask, second: ScoredTask) -> Iterator[Unequal]:
     of_tasks = [
         ((run.task, run.version), others[run.task]) for run in first.task_runs if run.task in others
     ]
-    of_answers = [(one.task, other.task) for one, other in shared(first, second)]
+    of_answers = [(one.task, other.task) for one, other in common_answers(first, second)]
     for versions in dict.fromkeys(of_answers or of_tasks):
         if versions[0] == versions[1]:
             continue
@@ -225,7 +225,7 @@ def _questions(first: ScoredTask, second: ScoredTask) -> Iterator[Unequal]:
 
     Only lm-eval logs candidates.
     """
-    pairs = shared(first, second)
+    pairs = common_answers(first, second)
     names: dict[str, list[str]] = {"questions": [], "candidates": [], "orders of options": []}
     by_id = [_by_id(task) for task in (first, second)]
     for name, answers in by_id[0].items():
@@ -279,7 +279,7 @@ def _prompts(first: ScoredTask, second: ScoredTask) -> Iterator[Unequal]:
         # names
         return
     is_same = _same_prompts(first, second)
-    pairs = shared(first, second)
+    pairs = common_answers(first, second)
     changed = [
         one.id for one, other in pairs if not is_same(one, other) and not _is_reordered(one, other)
     ]

@@ -20,7 +20,7 @@ from huggingface_hub import try_to_load_from_cache
 
 from lmms_egoplan import __version__
 from lmms_egoplan.benchmarks.egoplan.presets import LIKELIHOOD, load_prompts, prompt_of, rotated
-from lmms_egoplan.benchmarks.egoplan.prompts import closed_choices
+from lmms_egoplan.benchmarks.egoplan.prompts import choices_with_end
 from lmms_egoplan.benchmarks.egoplan.visuals import FrameReader, num_images
 from lmms_egoplan.benchmarks.presets import FIELDS, Preset
 from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
@@ -241,7 +241,7 @@ class ReplyStore:
         preset = self._presets[variant.prompt]
         media = self._media[_frame_set((variant, sample_id))]
         if variant.ranked:
-            choices = closed_choices(doc) if preset.parser == LIKELIHOOD else doc["choices"]
+            choices = choices_with_end(doc) if preset.parser == LIKELIHOOD else doc["choices"]
             return Request(sample_id, doc["question"], media, {}, choices)
         arguments = {"until": [], **self._presets[variant.decoding].decoding}
         prompt = prompt_of(preset, rotated(doc, variant.shift))

@@ -94,8 +94,8 @@ def read_instructions(path: Path, media: Path | None = None) -> list[Sample]:
                     "expected conversations (LLaVA), QA (VideoChat) or caption (MiniGPT-4), found "
                     + quoted(record)
                 )
-            kind, make = layout
-            checked, flaws = check_record(kind, record)
+            record_type, make = layout
+            checked, flaws = check_record(record_type, record)
             if checked is not None and not flaws:
                 samples.append(make(f"{path}, record {index}", checked, root))
         except LmmsEgoplanError as error:

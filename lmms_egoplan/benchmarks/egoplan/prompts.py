@@ -99,7 +99,7 @@ def bench2_published_prompt(doc: Doc) -> str:
     return f"\n{bench2_prompt({**doc, 'question': QUESTION.format(goal=doc['task_goal'])})}\n"
 
 
-def closed_choices(doc: Doc) -> list[str]:
+def choices_with_end(doc: Doc) -> list[str]:
     """Return the choices, marked so that rankers also score the token that ends the answer.
 
     The loss of the authors' modeling_llama.py is the mean over the tokens of the answer and

@@ -22,7 +22,7 @@ def score_published_video(doc: Doc, responses: Sequence[Any]) -> Values:
 
     Args:
         doc: As for `score_ranking`, with ``past_actions`` and ``current_observation_frame``.
-        responses: As for `score_ranking`, to the choices of `protocol.closed_choices`.
+        responses: As for `score_ranking`, to the choices of `prompts.choices_with_end`.
 
     Returns:
         As for `score_ranking`, and:

@@ -20,21 +20,21 @@ _EVERYDAY_NAMES = {
 _PLURALS = (("s", ""), ("es", ""), ("ies", "y"), ("ves", "f"), ("ves", "fe"))
 
 
-def names_of_type(kind: str) -> list[tuple[str, ...]]:
+def names_of_type(object_type: str) -> list[tuple[str, ...]]:
     """Return the words of a type, its last word alone, and its everyday names.
 
     >>> names_of_type("gym_shoe.n.01")
     [('gym', 'shoe'), ('shoe',), ('sneaker',)]
     """
-    lemma = lemma_of(kind)
+    lemma = lemma_of(object_type)
     words = tuple(lemma.split("_"))
     everyday_names = [tuple(name.split()) for name in _EVERYDAY_NAMES.get(lemma, ())]
     return list(dict.fromkeys([words, words[-1:], *everyday_names]))
 
 
-def lemma_of(kind: str) -> str:
+def lemma_of(object_type: str) -> str:
     """Return a synset's lemma."""
-    return kind.partition(".")[0]
+    return object_type.partition(".")[0]
 
 
 def singulars(word: str) -> set[str]:

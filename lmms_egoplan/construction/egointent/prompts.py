@@ -13,7 +13,7 @@ from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.rejections import Rejection
-from lmms_egoplan.validation import Kind
+from lmms_egoplan.validation import Record
 
 PROMPTS: dict[str, Any] = module_yaml(__file__)
 
@@ -35,13 +35,13 @@ def ask(
     )
 
 
-def read_fields(kind: type[Kind], reply: Any) -> Kind:
+def read_fields(record_type: type[Record], reply: Any) -> Record:
     """Read a reply as a record.
 
     Raises:
         ValueError: The reply has another form.
     """
-    record, problems = check_record(kind, reply)
+    record, problems = check_record(record_type, reply)
     if record is None:
         raise ValueError("; ".join(problems))
     return record

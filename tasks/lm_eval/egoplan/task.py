@@ -7,13 +7,7 @@ from typing import Any
 from lmms_egoplan.benchmarks import splits
 from lmms_egoplan.benchmarks.egoplan import published_scores, visuals
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets, prompt_of
-from lmms_egoplan.benchmarks.egoplan.prompts import (  # noqa: F401
-    REASONED,
-    THINKING,
-    closed_choices,
-    lettered_question,
-    narrated_question,
-)
+from lmms_egoplan.benchmarks.egoplan.prompts import REASONED, THINKING, lettered_question
 from lmms_egoplan.harnesses.lm_eval import choices
 from lmms_egoplan.harnesses.lm_eval.choices import Doc, after_frames, doc_to_text, frames  # noqa: F401
 from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages

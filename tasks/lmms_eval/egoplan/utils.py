@@ -13,12 +13,7 @@ from lmms_egoplan.benchmarks.conditions import SHORTCUTS
 from lmms_egoplan.benchmarks.egoplan import published_scores, visuals
 from lmms_egoplan.benchmarks.egoplan.metrics import EGOPLAN_TEST, num_predictions
 from lmms_egoplan.benchmarks.egoplan.presets import load_presets, prompt_of
-from lmms_egoplan.benchmarks.egoplan.prompts import (  # noqa: F401
-    REASONED,
-    THINKING,
-    closed_choices,
-    lettered_question,
-)
+from lmms_egoplan.benchmarks.egoplan.prompts import REASONED, THINKING, lettered_question
 from lmms_egoplan.benchmarks.egoplan.rank import score_ranking
 from lmms_egoplan.benchmarks.egoplan.submission import write_predictions
 from lmms_egoplan.benchmarks.splits import EGOPLAN
