@@ -216,6 +216,5 @@ def _named(form: Form) -> Iterator[tuple[str, FormPart]]:
     """Name the parts by kind and number, consistently for all forms."""
     counts: Counter[str] = Counter()
     for part in form.parts:
-        name = type(part).__name__.lower()
-        counts[name] += 1
-        yield f"{name}_{counts[name]}", part
+        counts[part.KIND] += 1
+        yield f"{part.KIND}_{counts[part.KIND]}", part

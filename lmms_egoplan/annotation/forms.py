@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from lmms_egoplan.annotation.clips import Media
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -30,6 +30,8 @@ class FormError(LmmsEgoplanError):
 class Prose:
     """A text."""
 
+    KIND: ClassVar[str] = "prose"
+
     title: str
     text: str
 
@@ -37,6 +39,8 @@ class Prose:
 @dataclass(frozen=True)
 class Steps:
     """A numbered list of texts."""
+
+    KIND: ClassVar[str] = "steps"
 
     title: str
     steps: tuple[str, ...]
@@ -46,6 +50,8 @@ class Steps:
 class Picture:
     """An image."""
 
+    KIND: ClassVar[str] = "picture"
+
     title: str
     media: Media
 
@@ -53,8 +59,11 @@ class Picture:
 class Film(Picture):
     """A clip with playback controls."""
 
+    KIND: ClassVar[str] = "film"
+
 
 FormPart = Prose | Steps | Picture
+"""A part of a form that annotators see. `KIND` is the name of its kind, for templates."""
 
 
 @dataclass(frozen=True)
@@ -70,12 +79,15 @@ class _Question:
     """Base of all fields.
 
     Attributes:
+        KIND: Name of the kind of fields, for templates.
         name: Name in `Values`.
         title: Displayed question.
         help: Further explanation.
         applies: Name and values of another field. The field is asked only if the other one has one
             of these values.
     """
+
+    KIND: ClassVar[str]
 
     name: str
     title: str
@@ -92,6 +104,8 @@ class Choice(_Question):
         options: All options.
         initial: Value of the option chosen at first; "" for none.
     """
+
+    KIND: ClassVar[str] = "choice"
 
     options: tuple[Option, ...]
     initial: str = ""
@@ -111,6 +125,8 @@ class Marks(_Question):
         options: All options.
         steps: Number of steps.
     """
+
+    KIND: ClassVar[str] = "marks"
 
     options: tuple[Option, ...]
     steps: int
@@ -142,6 +158,8 @@ class Words(_Question):
             lines dropped.
     """
 
+    KIND: ClassVar[str] = "words"
+
     initial: str = ""
     candidates: tuple[str, ...] = ()
     rows: int = 2
@@ -167,6 +185,8 @@ class Moment(_Question):
         start: Start of the clip, seconds in the video.
         step: Seconds between two frames of the clip.
     """
+
+    KIND: ClassVar[str] = "moment"
 
     times: tuple[float, ...]
     initial: float

@@ -341,7 +341,6 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["type_name"] = lambda part: type(part).__name__
     environment.globals |= {
         "annotator": ANNOTATOR,
         "field_keys": field_keys,
