@@ -214,7 +214,7 @@ def _config(task, is_lmms):
             for metric in shared["metric_list"]
         ],
         "output_type": "generate_until"
-        if name != "none" or "generate" in task or "__" in task
+        if name != "none" or "generate" in task or "reasoned" in task or "__" in task
         else "multiple_choice",
         "repeats": 1,
         "metadata": {"version": _version(task), **shared["metadata"]}

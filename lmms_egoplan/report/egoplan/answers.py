@@ -145,7 +145,7 @@ class Series(ScoredTask):
     @property
     def is_ranked(self) -> bool:
         """True if choices were ranked by likelihood; false if a letter was written."""
-        return self.task_run.scoring is not None and self.task_run.scoring.name.endswith("_ranking")
+        return member(self.task_run.config, "output_type") == "multiple_choice"
 
     @property
     def is_reasoned(self) -> bool:
