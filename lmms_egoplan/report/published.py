@@ -14,7 +14,6 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.report.document import Reference
 from lmms_egoplan.report.tables import WOULD_RANK, Column, Row, Table, Value, known
 
@@ -26,7 +25,25 @@ Cell = str | float | None
 OwnRow = Mapping[str, Value | tuple[str, ...] | list[str]]
 """A run's values by column. The key ``apart`` has the reasons why the row is not comparable."""
 
-_HEADINGS = module_yaml(__file__)
+# Parts of the data files' column names, with their headings. Longer names come first.
+_MODELS = {
+    "gpt_3_5_turbo": "GPT-3.5-Turbo",
+    "gpt_3_5": "GPT-3.5",
+    "gpt_4": "GPT-4",
+    "claude_2": "Claude-2",
+}
+_WORDS = {
+    "acc": "accuracy",
+    "avg": "average",
+    "id": "in-domain",
+    "lcs": "LCS",
+    "len": "length",
+    "llm": "LLM",
+    "mcc": "MCC",
+    "norm": "norm.",
+    "od": "out-of-domain",
+    "vlm": "VLM",
+}
 _WOULD_RANK_NOTE = (
     "Would rank: best and worst rank among the published rows, by the ends of the 95 % "
     "interval. Empty without an interval."
@@ -267,9 +284,9 @@ def _column(published: PublishedTable, name: str) -> Column:
 
 
 def _title(name: str) -> str:
-    for part, heading in _HEADINGS["names"].items():
+    for part, heading in _MODELS.items():
         name = name.replace(part, heading)
-    text = " ".join(_HEADINGS["words"].get(word, word) for word in name.split("_"))
+    text = " ".join(_WORDS.get(word, word) for word in name.split("_"))
     return text[0].upper() + text[1:]
 
 
