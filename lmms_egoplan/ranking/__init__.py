@@ -6,7 +6,6 @@ The vision encoder and the context run once per question. The candidates' tokens
 cache. The import is cheap: torch and transformers are loaded on first use.
 """
 
-from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -27,10 +26,25 @@ __all__ = [
     "PathError",
     "RankingError",
 ]
-_MODULES = {"CandidateRanker": "ranker", "CandidateScore": "scores"}
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return resolve_name(f"{__name__}.{_MODULES.get(name, 'question')}:{name}")
+    if name == "CandidateRanker":
+        from lmms_egoplan.ranking.ranker import CandidateRanker
+
+        return CandidateRanker
+    if name == "CandidateScore":
+        from lmms_egoplan.ranking.scores import CandidateScore
+
+        return CandidateScore
+    from lmms_egoplan.ranking import question
+
+    records_and_errors = {
+        "ContextTooLongError": question.ContextTooLongError,
+        "EncodedQuestion": question.EncodedQuestion,
+        "PathError": question.PathError,
+        "RankingError": question.RankingError,
+    }
+    return records_and_errors[name]

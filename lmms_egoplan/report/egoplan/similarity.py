@@ -148,7 +148,8 @@ def _cosines_in_process(pairs: Sequence[Pair], name: str) -> tuple[str, list[flo
     if "sentence_transformers" not in sys.modules:
         # In a new session, Ctrl-C in a terminal does not reach the process; `subprocess.run` kills
         # it.
-        command = [sys.executable, "-c", f"from {__name__} import _compute; _compute()"]
+        function = _compute.__name__
+        command = [sys.executable, "-c", f"from {__name__} import {function}; {function}()"]
         try:
             process = subprocess.run(
                 command,
