@@ -184,7 +184,9 @@ def main() -> int:
             if value < least
         ]
         missed += [
-            f"{videos}, {model}: {x:.0%}" for x in LEVELS if means[f"reached {x:.0%}"] < x - 0.005
+            f"{videos}, {model}: {level:.0%}"
+            for level in LEVELS
+            if means[f"reached {level:.0%}"] < level - 0.005
         ]
     error = 100 * (0.95 * 0.05 / options.draws) ** 0.5
     print(

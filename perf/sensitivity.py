@@ -82,12 +82,12 @@ def main() -> None:
             scored = effects_of(
                 conditions, docs, planted.ask(model(docs, kind, seed), conditions, docs)
             )
-            compared = [x.cells for x in scored if "p_value" in x.cells]
-            factors = [x for x in compared if x["factor"] != PRESET]
-            presets = [x for x in compared if x["factor"] == PRESET]
-            counts[0] += any(x["p_holm"] < ERROR_RATE for x in factors)
-            counts[1] += any(x["p_holm"] < ERROR_RATE for x in presets)
-            counts[2] += any(x["p_value"] < ERROR_RATE for x in factors)
+            compared = [effect.cells for effect in scored if "p_value" in effect.cells]
+            factors = [cells for cells in compared if cells["factor"] != PRESET]
+            presets = [cells for cells in compared if cells["factor"] == PRESET]
+            counts[0] += any(cells["p_holm"] < ERROR_RATE for cells in factors)
+            counts[1] += any(cells["p_holm"] < ERROR_RATE for cells in presets)
+            counts[2] += any(cells["p_value"] < ERROR_RATE for cells in factors)
         rates = [total / count for total in counts]
         cells = [f"{rate:.3f} ± {(rate * (1 - rate) / count) ** 0.5:.3f}" for rate in rates]
         print(f"| {kind} | {' | '.join(cells)} | {time.monotonic() - started:.0f} |", flush=True)

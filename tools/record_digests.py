@@ -33,10 +33,11 @@ from lmms_egoplan.storage import fingerprint, records_digest
 def egothink_digests(source: str, _split: str) -> dict[str, str]:
     """Return the digest of each dimension."""
     records = check_records(read_hub() if source == HUB else read_folder(Path(source)))
-    by_dimension = {
-        name: [x for x in records if x.dimension == name] for name in (x.name for x in DIMENSIONS)
-    }
-    return {name: dimension_digest(of_dimension) for name, of_dimension in by_dimension.items()}
+    digests = {}
+    for dimension in DIMENSIONS:
+        of_dimension = [record for record in records if record.dimension == dimension.name]
+        digests[dimension.name] = dimension_digest(of_dimension)
+    return digests
 
 
 def actplan_digests(source: str, split: str) -> dict[str, str]:
