@@ -48,7 +48,7 @@ class LabelledItem(Protocol):
 
     @property
     def key(self) -> Hashable:
-        """What identifies the item among those of all folders."""
+        """Values that identify the item among those of all folders."""
 
 
 Label = TypeVar("Label", bound=LabelledItem)

@@ -62,7 +62,7 @@ class JudgedPlan(Checked):
 
     @property
     def key(self) -> Hashable:
-        """What identifies the plan among those of all folders."""
+        """Values that identify the plan among those of all folders."""
         return self.id, self.model, self.candidate, self.judge_name
 
     @property

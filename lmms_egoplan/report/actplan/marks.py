@@ -53,7 +53,7 @@ class LabelledPlan(Checked):
 
     @property
     def key(self) -> Hashable:
-        """What identifies the plan among those of all folders."""
+        """Values that identify the plan among those of all folders."""
         return self.id, self.model, self.images, self.candidate
 
     @property

@@ -81,7 +81,7 @@ class Failure(Checked):
 
     @property
     def key(self) -> Hashable:
-        """What identifies the label among those of all folders."""
+        """Values that identify the label among those of all folders."""
         return self.id, self.run, self.by
 
 

@@ -237,7 +237,7 @@ class RatedAnswer(Checked):
 
     @property
     def key(self) -> Hashable:
-        """What identifies the answer among those of all folders."""
+        """Values that identify the answer among those of all folders."""
         return self.id, self.model, self.answer
 
 
