@@ -1,8 +1,8 @@
-"""Define options of commands that prepare data, and print prepared counts next to the paper's."""
+"""Print prepared counts next to the paper's, and write figures of prepared data."""
 
 from collections.abc import Mapping, Sequence
 from io import BytesIO
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -12,22 +12,6 @@ from lmms_egoplan.coverage import BY_COUNTS, OFFICIAL, OWN
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.storage import split_dir, summary_path
 
-SkipMissing = Annotated[
-    bool,
-    typer.Option(
-        "--skip-missing", help="Skip items with missing or damaged files instead of failing."
-    ),
-]
-Verify = Annotated[
-    bool,
-    typer.Option(
-        "--verify",
-        help=(
-            "Decode every frame that a task may read (minutes to hours). Damaged frames "
-            "count as missing."
-        ),
-    ),
-]
 _QUESTION_SETS = {
     OFFICIAL: "The records are the published ones.",
     BY_COUNTS: (
@@ -38,9 +22,6 @@ _QUESTION_SETS = {
         "name their origin, if known."
     ),
 }
-Figures = Annotated[
-    bool, typer.Option("--figures", help="Also draw the paper's figures of the data.")
-]
 
 
 def print_summary(summary: dict[str, Any], unit: str, labels: Mapping[str, str]) -> None:

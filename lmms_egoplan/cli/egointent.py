@@ -2,52 +2,22 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from lmms_egoplan.benchmarks.base import EGOINTENT
-from lmms_egoplan.benchmarks.egointent.annotation_files import load
-from lmms_egoplan.benchmarks.egointent.judge import DEFAULT_JUDGE
-from lmms_egoplan.benchmarks.egointent.prepare import LABELS, prepare_egointent
-from lmms_egoplan.benchmarks.egointent.prompts import ALIASES
-from lmms_egoplan.benchmarks.egointent.records import (
-    Record,
-    check_records,
-    needed_videos,
-    read_annotations,
-)
 from lmms_egoplan.files import write_whole
-from lmms_egoplan.judging.asking import (
-    RETRY_FILE,
+from lmms_egoplan.judging.options import (
     Batch,
     Concurrency,
     EstimateOnly,
-    LlmUsage,
     MaxCost,
     MaxRequests,
     Prices,
     Retry,
-    end,
-    partial_path,
-    written_path,
 )
-from lmms_egoplan.judging.settings import language_model
-from lmms_egoplan.options import OutFile, Overwrite
+from lmms_egoplan.options import Figures, OutFile, Overwrite, SkipMissing, Verify
 from lmms_egoplan.outputs import output_file
-from lmms_egoplan.prepared_counts import Figures, SkipMissing, Verify, print_summary, write_figures
-from lmms_egoplan.report.egointent.answer_files import (
-    judge_stored,
-    read_stored,
-    rows_of,
-    write_judged,
-)
-from lmms_egoplan.report.egointent.statistics import statistics_files
-from lmms_egoplan.report.judged import read_judged
-
-if TYPE_CHECKING:
-    pass
 
 Annotations = Annotated[
     str,
@@ -96,6 +66,13 @@ def prepare(
     - Videos: https://ego4d-data.org
     - File format: `egointent/FORMAT.md` in the folder that `lmms-egoplan tasks-path` prints.
     """
+    from lmms_egoplan.benchmarks.egointent.annotation_files import load
+    from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
+    from lmms_egoplan.benchmarks.egointent.records import check_records
+    from lmms_egoplan.prepared_counts import write_figures
+    from lmms_egoplan.report.egointent.prepared import print_prepared
+    from lmms_egoplan.report.egointent.statistics import statistics_files
+
     field_by_key = _read_keys(keys or [])
     summary = prepare_egointent(
         annotations,
@@ -105,19 +82,7 @@ def prepare(
         field_by_key=field_by_key,
         leakage=leakage,
     )
-    typer.echo("Fields, the keys they were read from, and the number of records with each key:")
-    for line in summary["mapping"]:
-        typer.echo(f"  {line}")
-    print_summary(summary, "steps", LABELS)
-    if "categories" in summary["counts"]:
-        typer.echo(
-            "These are Goal-Step steps, not EgoIntent's: their scores are not comparable "
-            "with the paper's."
-        )
-    if leakage:
-        typer.echo(f"Skipped, without a frame after the cut: {summary['without_leakage']} steps")
-    if summary["unverified"]:
-        typer.echo(f"Steps with unverified labels: {summary['unverified']}")
+    print_prepared(summary, leakage=leakage)
     if figures:
         steps = check_records(annotations, load(annotations, field_by_key))
         write_figures(summary, statistics_files(steps))
@@ -132,6 +97,9 @@ def _read_keys(keys: Sequence[str]) -> dict[str, str]:
     Raises:
         typer.BadParameter: A field is unknown, or a key is missing.
     """
+    from lmms_egoplan.benchmarks.egointent.prompts import ALIASES
+    from lmms_egoplan.benchmarks.egointent.records import Record
+
     field_by_key: dict[str, str] = {}
     for pair in keys:
         field, _, key = pair.partition("=")
@@ -157,6 +125,8 @@ def list_videos(
 
     Example: `lmms-egoplan data list egointent hub --out ids.txt`
     """
+    from lmms_egoplan.benchmarks.egointent.records import needed_videos, read_annotations
+
     with output_file(out, [Path(annotations)], overwrite=overwrite):
         records = read_annotations(annotations)
         videos = needed_videos(records)
@@ -206,7 +176,25 @@ def judge(
 
     Example: `lmms-egoplan judge egointent runs/my-model --out judged.jsonl`
     """
-    # Imported here because reports load SciPy.
+    from rich.console import Console
+
+    from lmms_egoplan.benchmarks.base import EGOINTENT
+    from lmms_egoplan.benchmarks.egointent.judge import DEFAULT_JUDGE
+    from lmms_egoplan.judging.asking import (
+        RETRY_FILE,
+        LlmUsage,
+        end,
+        partial_path,
+        written_path,
+    )
+    from lmms_egoplan.judging.settings import language_model
+    from lmms_egoplan.report.egointent.answer_files import (
+        judge_stored,
+        read_stored,
+        rows_of,
+        write_judged,
+    )
+    from lmms_egoplan.report.judged import read_judged
     from lmms_egoplan.report.terminal import print_runs
 
     with output_file(out, samples, overwrite=overwrite, also=[partial_path(out)]):

@@ -1,55 +1,32 @@
 """The ``lmms-egoplan`` commands of EgoPlan-Bench and EgoPlan-Bench2."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from lmms_egoplan.benchmarks.egoplan import records, submission
-from lmms_egoplan.benchmarks.egoplan.footage.clips import FITS, cut_clips
-from lmms_egoplan.benchmarks.egoplan.footage.copies import LISTS
-from lmms_egoplan.benchmarks.egoplan.footage.index import Media, find_media
-from lmms_egoplan.benchmarks.egoplan.footage.sources import NeededFrames, needed_frames
-from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan, prepare_egoplan_bench2
-from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
-from lmms_egoplan.benchmarks.egoplan.statistics import (
-    COUNTS,
-    Statistics,
-    statistics,
-    texts_of,
-    texts_of_row,
-)
-from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.files import write_whole
-from lmms_egoplan.jsonl import json_lines
-from lmms_egoplan.judging.asking import (
-    EstimateOnly,
-    LlmUsage,
-    MaxCost,
-    MaxRequests,
-    Prices,
-    Retry,
-    end,
-)
-from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
+from lmms_egoplan.judging.options import EstimateOnly, MaxCost, MaxRequests, Prices, Retry
 from lmms_egoplan.options import (
     Ego4d,
     EpicKitchens,
     EpicVideoInfo,
+    Figures,
     OutFile,
     OutFolder,
     Overwrite,
     Runs,
     Sample,
+    SkipMissing,
+    Verify,
 )
 from lmms_egoplan.outputs import output_file, output_folder
-from lmms_egoplan.prepared_counts import Figures, SkipMissing, Verify, print_summary, write_figures
-from lmms_egoplan.report.egoplan.statistics import COLUMNS, statistics_files
-from lmms_egoplan.report.samples import MARK, write_folder
-from lmms_egoplan.storage import load_summary
-from lmms_egoplan.text import join_list
+
+if TYPE_CHECKING:
+    from lmms_egoplan.benchmarks.egoplan.footage.index import Media
+    from lmms_egoplan.benchmarks.egoplan.records import Question
 
 Annotations = Annotated[
     Path, typer.Argument(metavar="ANNOTATIONS", help="EgoPlan's annotation file.")
@@ -123,26 +100,19 @@ def prepare(
       https://epic-kitchens.github.io
     - Ego4D's canonical videos at 288p: https://ego4d-data.org
     """
+    from lmms_egoplan.benchmarks.egoplan.footage.index import Media
+    from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
+    from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
+    from lmms_egoplan.prepared_counts import write_figures
+    from lmms_egoplan.report.egoplan.prepared import count_splits, print_prepared
+    from lmms_egoplan.report.egoplan.statistics import statistics_files
+
     roots = {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}
     media = Media(roots, clips, epic_video_info, skip_missing, verify, copy)
     summary = prepare_egoplan(annotations, split, media)
-    _print_prepared(summary)
+    print_prepared(summary)
     if figures:
-        write_figures(summary, statistics_files(_count_splits(annotations, split)))
-
-
-def _count_splits(annotations: Path, split: Literal["val", "test"]) -> dict[str, Statistics]:
-    """Count the questions of a split, and of both if the other one is prepared completely."""
-    questions = [texts_of(record) for record in records.read_annotations(annotations, split)]
-    counted = {f"EgoPlan-{split.capitalize()}, counted": statistics(questions)}
-    other = "test" if split == "val" else "val"
-    summary = load_summary("egoplan", other) or {}
-    if summary.get("questions", 0) < summary.get("split_size", 0):
-        typer.echo(f"Both splits are not counted together: questions of {other} were skipped")
-    elif summary:
-        questions += [texts_of_row(row) for row in EGOPLAN.load(other)]
-        counted["EgoPlan-Bench, counted"] = statistics(questions)
-    return counted
+        write_figures(summary, statistics_files(count_splits(annotations, split)))
 
 
 def prepare_bench2(
@@ -166,43 +136,13 @@ def prepare_bench2(
     - Annotations: https://huggingface.co/datasets/qiulu66/EgoPlan-Bench2
     - Ego4D's canonical videos at 288p: https://ego4d-data.org
     """
+    from lmms_egoplan.benchmarks.egoplan.footage.index import Media
+    from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan_bench2
+    from lmms_egoplan.benchmarks.egoplan.records import EGO4D
+    from lmms_egoplan.report.egoplan.prepared import print_prepared
+
     media = Media({EGO4D: ego4d}, clips, None, skip_missing, verify, copy)
-    _print_prepared(prepare_egoplan_bench2(annotations, media))
-
-
-def _print_prepared(summary: dict[str, Any]) -> None:
-    if summary.get("copy"):
-        _print_copy(summary["copy"], summary["split_size"])
-    print_summary(summary, "questions", dict(zip(COUNTS, COLUMNS[1:], strict=True)))
-    if "clips" in summary:
-        typer.echo(f"Media: {summary['media']}. Results report this as media.")
-        for fit, count in summary["clips"].items():
-            typer.echo(f"  {count}: {FITS[fit]}")
-    for warning in summary.get("warnings", ()):
-        typer.echo(f"Warning: {warning}", err=True)
-
-
-def _print_copy(copy: Mapping[str, Any], num_questions: int) -> None:
-    """Print how the rows of a public copy match the questions."""
-    typer.echo(
-        f"Copy {copy['name']}: {copy['matched']:,} of {num_questions:,} questions match one of "
-        f"{copy['rows']:,} rows. The prepared summary.json lists all differences."
-    )
-    for kind in LISTS:
-        if copy[kind]:
-            typer.echo(f"  {kind} ({len(copy[kind])}): {_first_five(copy[kind])}")
-    observations = copy.get("observations")
-    if observations:
-        different = observations["different"]
-        ids = f": {_first_five(different)}" if different else ""
-        typer.echo(
-            f"  observations compared with the videos: {observations['compared']}; "
-            f"{len(observations['other_size'])} have another size, {len(different)} differ{ids}"
-        )
-
-
-def _first_five(values: Sequence[Any]) -> str:
-    return join_list([str(value) for value in values], most=5)
+    print_prepared(prepare_egoplan_bench2(annotations, media))
 
 
 def list_videos(
@@ -222,13 +162,20 @@ def list_videos(
 
     Example: `lmms-egoplan data list egoplan EgoPlan_validation.json --out ids.txt --frames`
     """
-    with output_file(out, [annotations], overwrite=overwrite, also=_further_lists(out)):
-        _write_lists(
-            needed_frames(records.read_annotations(annotations, None)),
-            out,
-            (EGO4D, EPIC_KITCHENS),
-            frames=frames,
-        )
+    from lmms_egoplan.benchmarks.egoplan.footage.lists import (
+        further_lists,
+        write_frames,
+        write_videos,
+    )
+    from lmms_egoplan.benchmarks.egoplan.footage.sources import needed_frames
+    from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, read_annotations
+
+    with output_file(out, [annotations], overwrite=overwrite, also=further_lists(out)):
+        videos = needed_frames(read_annotations(annotations, None))
+        for source in (EGO4D, EPIC_KITCHENS):
+            typer.echo(write_videos(videos, source, out))
+        if frames:
+            typer.echo(write_frames(videos, out))
 
 
 def list_bench2_videos(
@@ -243,65 +190,19 @@ def list_bench2_videos(
 
     Example: `lmms-egoplan data list egoplan_bench2 hub --out ids.txt`
     """
-    with output_file(out, [Path(annotations)], overwrite=overwrite, also=_further_lists(out)):
-        _write_lists(
-            needed_frames(records.read_bench2_annotations(annotations)),
-            out,
-            (EGO4D,),
-            frames=frames,
-        )
+    from lmms_egoplan.benchmarks.egoplan.footage.lists import (
+        further_lists,
+        write_frames,
+        write_videos,
+    )
+    from lmms_egoplan.benchmarks.egoplan.footage.sources import needed_frames
+    from lmms_egoplan.benchmarks.egoplan.records import EGO4D, read_bench2_annotations
 
-
-def _further_lists(out: Path) -> tuple[Path, Path]:
-    """Return the paths of the lists of EPIC-KITCHENS' videos and of frames."""
-    kitchens = out.with_name(f"{out.stem}_epic_kitchens{out.suffix}")
-    return kitchens, out.with_name(f"{out.stem}_frames.csv")
-
-
-def _write_lists(
-    videos: Sequence[NeededFrames], out: Path, sources: Sequence[str], *, frames: bool
-) -> None:
-    """Write the lists of videos and print what they contain.
-
-    Args:
-        out: File for the list of Ego4D's videos; EPIC-KITCHENS' list is ``*_epic_kitchens.txt``
-            next to it.
-        frames: Also list the frames that tasks may read, numbered as in the annotations, in
-            ``*_frames.csv``.
-    """
-    for source in sources:
-        source_videos = [video for video in videos if video.source == source]
-        if not source_videos:
-            typer.echo(f"{source}: no videos needed, no list written")
-            continue
-        if source == EPIC_KITCHENS:
-            path = _further_lists(out)[0]
-            option = "--specific-videos"
-            participants = sorted({video.video_id.split("_")[0] for video in source_videos})
-            kitchens = f" of {len(participants)} participants ({', '.join(participants)})"
-        else:
-            path = out
-            option = "--video_uid_file"
-            kitchens = ""
-        write_whole(path, "".join(f"{video.video_id}\n" for video in source_videos))
-        hours = sum(video.seconds for video in source_videos) / 3600
-        typer.echo(
-            f"{source}: {len(source_videos)} videos{kitchens}; the questions show {hours:.2f} "
-            f"hours. Written to {path}, for {option} of the downloader"
-        )
-    if frames:
-        _write_frames(videos, _further_lists(out)[1])
-
-
-def _write_frames(videos: Sequence[NeededFrames], path: Path) -> None:
-    """Write the frames that tasks may read, and print their number."""
-    lines = []
-    for video in videos:
-        for first, last in video.runs:
-            lines.append(f"{video.source},{video.video_id},{first},{last}\n")
-    write_whole(path, "".join(["video_source,video_id,first_frame,last_frame\n", *lines]))
-    num_frames = sum(video.num_frames for video in videos)
-    typer.echo(f"{num_frames} frames that tasks may read, in {len(lines)} runs. Written to {path}")
+    with output_file(out, [Path(annotations)], overwrite=overwrite, also=further_lists(out)):
+        videos = needed_frames(read_bench2_annotations(annotations))
+        typer.echo(write_videos(videos, EGO4D, out))
+        if frames:
+            typer.echo(write_frames(videos, out))
 
 
 def cut(
@@ -322,10 +223,13 @@ def cut(
     Example: `lmms-egoplan data cut egoplan EgoPlan_validation.json --split val --epic-kitchens
     EPIC-KITCHENS --ego4d ego4d/video_288p --out clips`
     """
+    from lmms_egoplan.benchmarks.egoplan.footage.index import Media
+    from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, read_annotations
+
     with output_folder(out, "data cut egoplan"):
         roots = {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}
         media = Media(roots, epic_video_info=epic_video_info, skip_missing=skip_missing)
-        _cut(annotations, records.read_annotations(annotations, split), media, out)
+        _cut(annotations, read_annotations(annotations, split), media, out)
 
 
 def cut_bench2(
@@ -342,15 +246,21 @@ def cut_bench2(
 
     Example: `lmms-egoplan data cut egoplan_bench2 hub --ego4d ego4d/video_288p --out clips`
     """
+    from lmms_egoplan.benchmarks.egoplan.footage.index import Media
+    from lmms_egoplan.benchmarks.egoplan.records import EGO4D, read_bench2_annotations
+
     with output_folder(out, "data cut egoplan_bench2"):
-        questions = records.read_bench2_annotations(annotations)
+        questions = read_bench2_annotations(annotations)
         _cut(annotations, questions, Media({EGO4D: ego4d}, skip_missing=skip_missing), out)
 
 
 def _cut(
-    annotations: str | Path, questions: Sequence[records.Question], media: Media, out: Path
+    annotations: str | Path, questions: "Sequence[Question]", media: "Media", out: Path
 ) -> None:
     """Cut the clips, and print their number and the missing ones."""
+    from lmms_egoplan.benchmarks.egoplan.footage.clips import cut_clips
+    from lmms_egoplan.benchmarks.egoplan.footage.index import find_media
+
     found_media = find_media(annotations, questions, media)
     clips = cut_clips(
         annotations, questions, found_media.footage, out, skip_missing=media.skip_missing
@@ -390,9 +300,12 @@ def judge(
 
     Example: `lmms-egoplan judge egoplan runs/my-model --sample 100 --out judged-failures`
     """
-    # Imported here because reports load SciPy.
+    from lmms_egoplan.jsonl import json_lines
+    from lmms_egoplan.judging.asking import LlmUsage, end
+    from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
     from lmms_egoplan.report.egoplan import failures
     from lmms_egoplan.report.egoplan.wrong_answers import wrong_answers
+    from lmms_egoplan.report.samples import MARK, write_folder
 
     with output_folder(out, "judge egoplan", [MARK, failures.LABELS]):
         asking = LlmUsage(
@@ -449,6 +362,9 @@ def submit(
     Example: `lmms-egoplan submit egoplan runs/model/20250101_120000_samples_egoplan_val.jsonl
     --out submission_val.json`
     """
+    from lmms_egoplan.benchmarks.egoplan import submission
+    from lmms_egoplan.benchmarks.splits import EGOPLAN
+
     with output_file(out, [samples], overwrite=overwrite):
         predictions = submission.read_predictions(samples)
         split = split or submission.split_of(samples)

@@ -1,67 +1,23 @@
 """EgoThink's subcommands of ``lmms-egoplan``."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import fmean
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Column, Table
 
-from lmms_egoplan.benchmarks.aggregations import names
-from lmms_egoplan.benchmarks.egothink.answers import JudgedAnswer
-from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimension_of
-from lmms_egoplan.benchmarks.egothink.judge import DEFAULT_JUDGE, grade_repeatedly
-from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS
-from lmms_egoplan.benchmarks.egothink.prepare import LENGTH_TOLERANCE, prepare_egothink
-from lmms_egoplan.benchmarks.egothink.presets import chosen_judge_protocol
-from lmms_egoplan.benchmarks.splits import EGOTHINK
-from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
-from lmms_egoplan.judging.asking import (
-    RETRY_FILE,
+from lmms_egoplan.judging.options import (
     Batch,
     Concurrency,
     EstimateOnly,
-    LlmUsage,
     MaxCost,
     MaxRequests,
     Prices,
     Retry,
-    end,
-    partial_path,
-    written_path,
 )
-from lmms_egoplan.judging.settings import language_model
 from lmms_egoplan.options import OptionalOutFile, OutFile, Overwrite
 from lmms_egoplan.outputs import output_file
-from lmms_egoplan.prepared_counts import print_dimensions, print_question_sets
-from lmms_egoplan.report.egothink import answer_files
-from lmms_egoplan.report.egothink.agreement import (
-    NONE,
-    OVERALL,
-    Means,
-    RaterAgreement,
-    agreement_csv,
-    compare,
-    noise_by_dimension,
-)
-from lmms_egoplan.stats.agreement import MIN_ITEMS, RESAMPLES, Estimate, by_question, gaps
-from lmms_egoplan.storage import split_dir
-
-# Width of the columns for the dimension and for each rater. Narrower columns would truncate
-# numbers.
-_DIMENSION_WIDTH = 13
-_RATER_WIDTH = 16
-_COEFFICIENT_TITLES = {
-    "pearson": "Pearson's r",
-    "kappa_unweighted": "kappa",
-    "kappa_linear": "kappa, linear",
-    "krippendorff_alpha": "Krippendorff's alpha",
-}
 
 
 def prepare(
@@ -95,27 +51,10 @@ def prepare(
     - `hub` downloads the dataset EgoThink/EgoThink from the Hugging Face hub.
     - A folder is a clone of https://github.com/AdaCheng/EgoThink
     """
-    all_summaries = prepare_egothink(source, marks)
-    summaries = all_summaries[: len(DIMENSION_NAMES)]
-    marked = all_summaries[len(DIMENSION_NAMES) :]
-    print_dimensions(summaries)
-    print_question_sets(*summaries)
-    questions = sum(summary["questions"] for summary in summaries)
-    folder = split_dir("egothink", summaries[0]["split"]).parent
-    typer.echo(
-        "Words: mean per question and per answer. They match Table 4 of the paper if within "
-        f"{LENGTH_TOLERANCE}.\n"
-        "Question types: by the first interrogative word; questions without one are one type. The "
-        "paper does not state its rule. Concepts, scenes and videos of Table 4 cannot be counted, "
-        "because the records do not name them.\n"
-        f"{questions} questions from {summaries[0]['source']}\n"
-        f"Written to {folder}"
-    )
-    for summary in marked:
-        typer.echo(
-            f"{summary['split']}: marks drawn on {summary['questions']} of "
-            f"{summary['split_size']} images"
-        )
+    from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
+    from lmms_egoplan.report.egothink.prepared import print_prepared
+
+    print_prepared(prepare_egothink(source, marks))
 
 
 def judge(
@@ -146,7 +85,9 @@ def judge(
     ] = 1,
     protocol: Annotated[
         str,
-        typer.Option(metavar="NAME", help=f"Protocol of the judge: {', '.join(PROTOCOLS)}."),
+        typer.Option(
+            metavar="NAME", help="Protocol of the judge: paper, authors, lmms-eval-0.7.3."
+        ),
     ] = "",
     retry_rejected: Retry = False,
     batch: Batch = False,
@@ -174,6 +115,19 @@ def judge(
 
     Example: `lmms-egoplan judge egothink runs/my-model --out judged.jsonl`
     """
+    from lmms_egoplan.benchmarks.egothink.judge import DEFAULT_JUDGE, grade_repeatedly
+    from lmms_egoplan.benchmarks.egothink.presets import chosen_judge_protocol
+    from lmms_egoplan.judging.asking import (
+        RETRY_FILE,
+        LlmUsage,
+        end,
+        partial_path,
+        written_path,
+    )
+    from lmms_egoplan.judging.settings import language_model
+    from lmms_egoplan.report.egothink import answer_files
+    from lmms_egoplan.report.egothink.judged_scores import print_noise, print_scores
+
     with output_file(out, samples, overwrite=overwrite, also=[partial_path(out)]):
         asking = LlmUsage(
             retry_rejected,
@@ -197,9 +151,9 @@ def judge(
             unjudged += any(answer.rating is None for answer in repeats_of_answer)
         written = written_path(out, unjudged)
         answer_files.write_judged(written, repeated, [answer.run for answer in stored])
-        _print_scores(judged)
+        print_scores(judged)
         if repeats > 1:
-            _print_noise(repeated)
+            print_noise(repeated)
         settings.asking.print_cost()
         scope = " in each repeat" if repeats > 1 else ""
         end(written, unjudged, len(judged), scope, RETRY_FILE)
@@ -246,186 +200,27 @@ def agreement(
     Example: `lmms-egoplan agreement egothink gpt-4o.jsonl qwen.jsonl --human annotators.csv --out
     agreement.csv`
     """
+    from lmms_egoplan.report.egothink.agreement import agreement_csv, compare
+    from lmms_egoplan.report.egothink.agreement_tables import (
+        print_agreement,
+        print_counts,
+        print_means,
+    )
+    from lmms_egoplan.report.egothink.answer_files import read_raters
+
     paths = judged or []
     human_and_judges = [*paths, human] if human else paths
     with output_file(out, human_and_judges, overwrite=overwrite):
         if len({path.resolve() for path in paths}) < len(paths):
             raise typer.BadParameter("duplicate file; pass each file once")
-        raters = answer_files.read_raters(paths, human)
+        raters = read_raters(paths, human)
         if len(raters) < 2:
             raise typer.BadParameter(f"at least two raters are required, got {len(raters)}")
-        _print_counts(raters)
+        print_counts(raters)
         means, rows = compare(raters, list(raters)[: len(paths)])
         if out is not None:
             write_whole(out, agreement_csv(rows))
-        _print_means(means)
-        _print_agreement(rows)
+        print_means(means)
+        print_agreement(rows)
         if out is not None:
             typer.echo(f"Written to {out}")
-
-
-def _print_scores(judged: Sequence[JudgedAnswer]) -> None:
-    table = Table("dimension", "answers", "judged", "score", "coverage")
-    complete: dict[str, float] = {}
-    incomplete: list[str] = []
-    for name in DIMENSION_NAMES:
-        answers = [answer for answer in judged if dimension_of(answer.id) == name]
-        if not answers:
-            continue
-        scores = [answer.score for answer in answers if answer.score is not None]
-        questions = len(EGOTHINK.load(name))
-        if len(scores) == questions:
-            complete[name] = fmean(scores)
-        else:
-            incomplete.append(f"{name} ({len(scores)} of {questions} questions rated)")
-        rated = sum(answer.rating is not None for answer in answers)
-        table.add_row(
-            name,
-            f"{len(answers)} of {questions}",
-            str(rated),
-            _format(fmean(scores) if scores else None, ".1f"),
-            f"{rated / len(answers):.1%}",
-        )
-    Console().print(table)
-    _print_average(complete, incomplete)
-    failed = sum(answer.rating is None and answer.score is not None for answer in judged)
-    if failed:
-        typer.echo(f"Failed judgements, in the mean as -1: {failed}")
-    judges = [answer.judge for answer in judged if answer.rating is not None]
-    typer.echo(f"Judge: {names(judges)}")
-
-
-def _print_average(complete: Mapping[str, float], incomplete: Sequence[str]) -> None:
-    """Print the mean over the dimensions, or why there is none.
-
-    Args:
-        complete: Score of each dimension whose questions are all rated.
-        incomplete: Other dimensions with answers, with their counts.
-    """
-    if len(complete) == len(DIMENSION_NAMES):
-        typer.echo(f"Average: {fmean(complete.values()):.1f}")
-        return
-    without_answers = len(DIMENSION_NAMES) - len(complete) - len(incomplete)
-    example = f", e.g. {incomplete[0]}" if incomplete else ""
-    typer.echo(
-        "Average: n/a. It requires a rating for every question of all "
-        f"{len(DIMENSION_NAMES)} dimensions. Dimensions without answers: {without_answers}. "
-        f"Incomplete dimensions: {len(incomplete)}{example}."
-    )
-
-
-def _print_noise(repeated: Sequence[Sequence[JudgedAnswer]]) -> None:
-    ratings: dict[str, list[float | None]] = {}
-    for repeats_of_answer in zip(*repeated, strict=True):
-        ratings[repeats_of_answer[0].id] = [answer.rating for answer in repeats_of_answer]
-    questions = dict(EGOTHINK.official)
-    for dimension in {dimension_of(question_id) for question_id in ratings}:
-        questions[dimension] = len(EGOTHINK.load(dimension))
-    table = Table(
-        "dimension", "answers", "scores", "SD of the score", "answers that change", "SD of a rating"
-    )
-    for name, noise in noise_by_dimension(ratings, questions).items():
-        asked = questions.get(name, sum(questions.values()))
-        table.add_row(
-            name,
-            f"{noise.answers} of {asked}",
-            " ".join(f"{score:.1f}" for score in noise.scores) or NONE,
-            _format(noise.score_sd, ".2f"),
-            _format(noise.changed, ".1%"),
-            _format(noise.rating_sd and noise.rating_sd / 100, ".3f"),
-        )
-    typer.echo(
-        f"Judge noise: {len(repeated)} judgements per answer. Only answers rated in "
-        "every repeat are included."
-    )
-    Console().print(table)
-
-
-def _print_counts(raters: Mapping[str, answer_files.Rated]) -> None:
-    """Print the number of rated questions, and the raters with ratings between the levels.
-
-    Raises:
-        LmmsEgoplanError: No question has two ratings.
-    """
-    counts = [len(ratings) for ratings in by_question(raters).values()]
-    rated_by_all = counts.count(len(raters))
-    rated_by_two = sum(count > 1 for count in counts)
-    typer.echo(
-        f"Questions: {len(counts)}. Rated by all {len(raters)} raters: {rated_by_all}; by two "
-        f"or more: {rated_by_two}"
-    )
-    for rater, (missing, unrated) in gaps(raters).items():
-        if missing or unrated:
-            typer.echo(f"  {rater}: {missing} not in the file, {unrated} without a rating")
-    if not rated_by_two:
-        raise LmmsEgoplanError("no question has two ratings; compare raters of the same answers")
-    for rater, rated in raters.items():
-        between = answer_files.between_levels(rated)
-        if between:
-            question, rating = next(iter(between.items()))
-            typer.echo(
-                f"  {rater}: {len(between)} ratings are not 0, 0.5 or 1, first {rating:g} for "
-                f"{question}; compared without kappa, like means of several raters"
-            )
-
-
-def _print_means(means: Means) -> None:
-    raters = list(means[OVERALL])
-    fitting = max(1, (Console().width - _DIMENSION_WIDTH) // _RATER_WIDTH)
-    for start in range(0, len(raters), fitting):
-        group = raters[start : start + fitting]
-        table = Table(
-            Column("dimension", no_wrap=True), title="Mean rating, times 100 (n)", pad_edge=False
-        )
-        for rater in group:
-            table.add_column(escape(rater), justify="right", overflow="fold")
-        for dimension, rater_means in means.items():
-            table.add_row(dimension, *(_mean_cell(rater_means.get(rater)) for rater in group))
-        Console().print(table)
-
-
-def _mean_cell(mean_and_count: tuple[float, int] | None) -> str:
-    if mean_and_count is None:
-        return NONE
-    mean, count = mean_and_count
-    return f"{100 * mean:.1f} ({count})"
-
-
-def _print_agreement(rows: Sequence[RaterAgreement]) -> None:
-    for raters in dict.fromkeys(row.raters for row in rows):
-        group = [row for row in rows if row.raters == raters]
-        separator = " and " if len(raters) == 2 else ", "
-        table = Table(
-            "dimension",
-            Column("n", justify="right"),
-            *(_COEFFICIENT_TITLES[name] for name in group[0].coefficients),
-            pad_edge=False,
-            title=escape(separator.join(raters)),
-        )
-        for row in group:
-            star = "*" if row.undefined else ""
-            cells = [_with_interval(estimate) for estimate in row.coefficients.values()]
-            table.add_row(row.dimension, f"{row.questions}{star}", *cells)
-        Console().print(table)
-    typer.echo("n: number of questions. In brackets: 95 % interval.")
-    if any(None in row.coefficients.values() for row in rows):
-        typer.echo(
-            f"n/a: fewer than {MIN_ITEMS} questions, all ratings of a rater are equal, or no kappa "
-            "because a rater is a mean of several raters"
-        )
-    undefined = max(row.undefined or 0 for row in rows)
-    if undefined:
-        typer.echo(
-            "* the interval excludes resamples in which a rater's ratings are all equal: up to "
-            f"{undefined} of {RESAMPLES}"
-        )
-
-
-def _with_interval(estimate: Estimate | None) -> str:
-    if estimate is None:
-        return NONE
-    return f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
-
-
-def _format(value: float | None, form: str) -> str:
-    return NONE if value is None else format(value, form)

@@ -21,9 +21,10 @@ from lmms_egoplan.benchmarks.actplan.classifier_agreement import (
     unknown_activities,
 )
 from lmms_egoplan.benchmarks.actplan.plans import read_activities, read_labelled_plans
-from lmms_egoplan.cli.actplan import TABLE_5
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.report.actplan.classifier_table import table_5
 
+TABLE_5 = table_5()
 real_data = pytest.mark.skipif(not PLANS.is_file(), reason="needs ../shared/data/actplan")
 
 

@@ -14,12 +14,13 @@ from typer.testing import CliRunner
 
 from benchmarks.actplan.slow import lcs, lines, normalised
 from benchmarks.actplan.tiny_encoder import write_classifier, write_encoder
+from lmms_egoplan.benchmarks import actplan
 from lmms_egoplan.benchmarks.actplan.classifier import load_classifier
 from lmms_egoplan.cli import app
-from lmms_egoplan.cli.actplan import METRICS
 from lmms_egoplan.errors import LmmsEgoplanError
 from patience import FOREVER_S
 
+METRICS = Path(actplan.__file__).resolve().with_name("evaluate_metrics")
 GOLD = "walk_to(table)\nopen(box)\ngrab(cup)"
 
 
