@@ -2,14 +2,8 @@
 
 from pathlib import Path
 
-from rich.console import Console
-
-from lmms_egoplan.benchmarks.base import BENCHMARKS, DEMO_SETS
-from lmms_egoplan.harnesses.requirements import require
 from lmms_egoplan.options import OutFolder
 from lmms_egoplan.outputs import output_folder
-from lmms_egoplan.report.runs import read_scores
-from lmms_egoplan.report.terminal import print_runs
 
 
 def demo(out: OutFolder = Path("lmms-egoplan-demo")) -> None:
@@ -22,6 +16,13 @@ def demo(out: OutFolder = Path("lmms-egoplan-demo")) -> None:
 
     Example: `lmms-egoplan demo --out /tmp/demo`
     """
+    from rich.console import Console
+
+    from lmms_egoplan.benchmarks.base import BENCHMARKS, DEMO_SETS
+    from lmms_egoplan.harnesses.requirements import require
+    from lmms_egoplan.report.runs import read_scores
+    from lmms_egoplan.report.terminal import print_runs
+
     with output_folder(out, "demo"):
         require("lmms_eval", "lmms-eval", "lmms-egoplan")
         from lmms_egoplan.demo.run import run_demo

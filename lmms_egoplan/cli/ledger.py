@@ -1,15 +1,8 @@
 """``lmms-egoplan ledger``: print published scores with their sources."""
 
-from dataclasses import replace
-from itertools import groupby
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
-
-from lmms_egoplan.report.ledger import ledger_table, read_ledger, scores_of_model
-from lmms_egoplan.report.tables import Row, csv_of, markdown_of
-from lmms_egoplan.report.terminal import print_table
 
 Benchmark = Literal["egoplan", "egoplan_bench2", "egothink"]
 Form = Literal["text", "md", "csv"]
@@ -46,22 +39,6 @@ def ledger(
 
     Example: `lmms-egoplan ledger --model qwen2.5-vl-7b --benchmark egoplan_bench2`
     """
-    scores = [score for score in read_ledger() if benchmark in (None, score.group[0])]
-    if model is not None:
-        scores = scores_of_model(scores, model)
-    table = ledger_table(scores, with_spread=model is not None)
-    if form == "text":
-        for group, rows in groupby(table.rows, key=lambda row: row.values[:2]):
-            part = replace(
-                table,
-                title=", ".join(str(name) for name in group),
-                columns=table.columns[2:-1],
-                rows=tuple(Row(row.values[2:-1]) for row in rows),
-            )
-            print_table(part, Console())
-    elif form == "md":
-        typer.echo(markdown_of(table), nl=False)
-    else:
-        typer.echo(csv_of(table, with_own=False), nl=False)
-    if form != "md":
-        typer.echo("\n".join(table.notes), err=form == "csv")
+    from lmms_egoplan.report.ledger_output import print_ledger
+
+    print_ledger(model, benchmark, form)

@@ -3,43 +3,12 @@
 They compare runs of both harnesses on a page or in the terminal.
 """
 
-import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
-from tqdm import tqdm
 
-from lmms_egoplan.benchmarks.base import BENCHMARKS, model_card_scores
-from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.launch.state import read_state, show_progress
 from lmms_egoplan.options import OutFolder
-from lmms_egoplan.outputs import output_folder
-from lmms_egoplan.progress import progress_bar
-from lmms_egoplan.report.benchmarks import read_reports
-from lmms_egoplan.report.build import build_report
-from lmms_egoplan.report.document import Section
-from lmms_egoplan.report.recompute import check
-from lmms_egoplan.report.run import Run
-from lmms_egoplan.report.runs import read_run, read_scores, with_samples
-from lmms_egoplan.report.sections import panel_tables
-from lmms_egoplan.report.strips import SOME, Pictures
-from lmms_egoplan.report.summary import model_card, number_table, short_table
-from lmms_egoplan.report.tables import clean, csv_of, latex_of, markdown_of
-from lmms_egoplan.report.terminal import (
-    Reports,
-    print_scores,
-    print_summary,
-    print_table,
-    sections_of,
-)
-from lmms_egoplan.report.two_runs import compare_settings, compare_tasks
-from lmms_egoplan.stats.equivalence import MARGIN
-from lmms_egoplan.text import join_list
 
 Form = Literal["text", "md", "latex", "csv"]
 
@@ -71,9 +40,9 @@ def report(
         ),
     ] = None,
     pictures: Annotated[
-        Pictures,
+        Literal["all", "some", "none"],
         typer.Option(
-            help=f"Questions whose pictures are drawn for the gallery. `some`: up to {SOME} per "
+            help="Questions whose pictures are drawn for the gallery. `some`: up to 100 per "
             "benchmark, first those on which runs disagree or that all runs get wrong. `none`: no "
             "new pictures. Pictures of an earlier report are always reused.",
         ),
@@ -105,50 +74,9 @@ def report(
 
     Example: `lmms-egoplan report runs/qwen runs/llava --name runs/qwen=Qwen2.5-VL-7B --out report`
     """
+    from lmms_egoplan.report.write import write_report
+
     write_report(runs, out, _names(name or []), similarity, pictures, form)
-
-
-def write_report(
-    runs: Sequence[Path],
-    out: Path,
-    names: Mapping[Path, str] = MappingProxyType({}),
-    similarity: str | None = None,
-    pictures: Pictures = "some",
-    form: Form = "text",
-) -> None:
-    """Write a report and print its summary. The arguments are those of `report`.
-
-    Args:
-        names: Names of the runs at or below these paths.
-    """
-    started = time.monotonic()
-    with output_folder(out, "report", ["index.html", "report.json"]), ExitStack() as stack:
-        bars: dict[str, tqdm] = {}
-
-        def progress(step: str, done: int, total: int) -> None:
-            if step not in bars:
-                bars[step] = stack.enter_context(progress_bar(total, step))
-            bars[step].update(done - bars[step].n)
-            if done == total:
-                bars[step].close()
-
-        built = build_report(runs, out, names, BENCHMARKS, progress, similarity, pictures)
-    for line in built.skipped:
-        typer.echo(f"Skipped: {line}", err=True)
-    counts = []
-    for plural, count in built.counts.items():
-        noun = plural[:-1] if count == 1 else plural
-        counts.append(f"{count} {noun}")
-    seconds = time.monotonic() - started
-    is_redirected = form != "text"
-    typer.echo(f"{', '.join(counts)} in {seconds:.0f} s", err=is_redirected)
-    if built.pictures:
-        typer.echo(f"Gallery: {built.pictures}", err=is_redirected)
-    typer.echo(f"Written to {built.page}\n", err=is_redirected)
-    if form == "text":
-        print_summary(built.sections, Console())
-    else:
-        _print_table(built.sections, form, with_all=True)
 
 
 def _names(texts: list[str]) -> dict[Path, str]:
@@ -200,47 +128,20 @@ def show(
 
     Example: `lmms-egoplan show runs/qwen runs/llava`
     """
+    from lmms_egoplan.report.show import show_scores
+
     if form == "text":
         working = [path for path in runs if _is_working(path)]
         runs = [path for path in runs if path not in working]
         if working and not runs:
             return
-    read = read_scores(runs, BENCHMARKS)
-    try:
-        reports, has_samples = _checked_reports(read.runs)
-    except LmmsEgoplanError as error:
-        if form != "text":
-            raise
-        typer.echo(f"No intervals: {error}", err=True)
-        reports = list(read_reports(read.runs, BENCHMARKS))
-        has_samples = False
-    if form == "text":
-        print_scores(read.runs, reports, Console(), with_main=not has_samples)
-        if has_samples:
-            typer.echo()
-            _print_summaries(reports)
-    else:
-        _print_table(sections_of(reports), form)
-    for line in read.skipped:
-        typer.echo(f"Skipped: {line}", err=True)
-    if read.without:
-        raise LmmsEgoplanError(
-            f"no results in {', '.join(map(str, read.without))}; pass the --output_path "
-            "of a finished run"
-        )
-
-
-def _print_summaries(reports: Reports) -> None:
-    """Print the report's summary of each benchmark, and the tables of panels of judges."""
-    print_summary(sections_of(reports), Console())
-    wide = Console(width=max(Console().width, 150))
-    for _, part_report in reports:
-        for table in panel_tables(part_report):
-            print_table(table, wide)
+    show_scores(runs, form)
 
 
 def _is_working(folder: Path) -> bool:
     """Show how far a run of `lmms-egoplan run` is, and return whether it works without results."""
+    from lmms_egoplan.launch.state import read_state, show_progress
+
     state = read_state(folder)
     return state is not None and show_progress(folder, state)
 
@@ -253,7 +154,7 @@ def compare(
     run_b: Annotated[Path, typer.Argument(metavar="RUN_B", help="The other run.")],
     margin: Annotated[
         float, typer.Option(metavar="POINTS", min=0.01, max=50, help="Margin of equality.")
-    ] = MARGIN,
+    ] = 1.0,
 ) -> None:
     """Decide whether two runs have different scores, or equal ones within a margin.
 
@@ -273,61 +174,6 @@ def compare(
 
     Example: `lmms-egoplan compare runs/bf16 runs/awq --margin 1`
     """
-    runs = []
-    errors = []
-    for name, path in (("A", run_a), ("B", run_b)):
-        try:
-            runs.append(read_run(path, name, BENCHMARKS))
-        except LmmsEgoplanError as error:
-            errors.append(str(error))
-    if errors:
-        raise LmmsEgoplanError("\n".join(errors))
-    (first, skipped), (second, also_skipped) = runs
-    for line in (*skipped, *also_skipped):
-        typer.echo(f"Skipped: {line}", err=True)
-    table, incomparable = compare_tasks(first, second, BENCHMARKS, margin)
-    for run in (first, second):
-        typer.echo(clean(f"{run.name}: {run.model}, {run.harness}, {run.time}, {run.folder}"))
-    print_table(table, Console())
-    settings = compare_settings(first, second) or ["nothing that is known"]
-    lines = [*table.notes, "", "What else differs:", *settings]
-    typer.echo(clean("\n".join(lines)))
-    if incomparable:
-        raise LmmsEgoplanError(
-            f"not comparable: {join_list(incomparable)}; what differs is below the table"
-        )
+    from lmms_egoplan.report.comparison import compare_runs
 
-
-def _print_table(sections: Sequence[Section], form: Form, *, with_all: bool = False) -> None:
-    """Print the scores as Markdown, LaTeX or CSV.
-
-    With `with_all`, Markdown and LaTeX also have the table of all benchmarks.
-    """
-    table = number_table(sections) if form == "csv" else short_table(sections)
-    if table is None:
-        typer.echo("No scores of the project's tasks.", err=True)
-    elif form == "csv":
-        typer.echo(csv_of(table, with_own=False), nl=False)
-    else:
-        tables = [table]
-        card = model_card(sections, model_card_scores()) if with_all else None
-        if card is not None:
-            tables.append(card)
-        form_of = latex_of if form == "latex" else markdown_of
-        typer.echo("\n".join(form_of(part) for part in tables))
-
-
-def _checked_reports(runs: Sequence[Run]) -> tuple[Reports, bool]:
-    """Return the reports of runs with their samples, and whether there are any samples.
-
-    Raises:
-        LmmsEgoplanError: a run's samples contradict the harness's own scores.
-    """
-    sampled_runs = [with_samples(run)[0] for run in runs]
-    for run in sampled_runs:
-        for task_run in run.tasks.values():
-            check(run, task_run)
-    has_samples = any(
-        task_run.samples is not None for run in sampled_runs for task_run in run.tasks.values()
-    )
-    return list(read_reports(sampled_runs, BENCHMARKS)), has_samples
+    compare_runs(run_a, run_b, margin)

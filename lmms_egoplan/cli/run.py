@@ -192,7 +192,7 @@ def run(
             return
         typer.echo(f"\n$ {text}")
         results, task_runs = _evaluate(plan, counts)
-        from lmms_egoplan.cli.report import write_report
+        from lmms_egoplan.report.write import write_report
 
         write_report(results, plan.out / "report")
         LlmUsage(prices=prices, steps=used_steps(plan, task_runs, counts)).print_cost()

@@ -2,15 +2,16 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, Literal
 
+import typer
 from rich import box
 from rich.console import Console
 from rich.table import Column as RichColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from lmms_egoplan.benchmarks.base import Benchmark
+from lmms_egoplan.benchmarks.base import Benchmark, model_card_scores
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report import tables
 from lmms_egoplan.report.benchmark import BenchmarkReport
@@ -20,8 +21,15 @@ from lmms_egoplan.report.comparable_runs import ComparableRuns
 from lmms_egoplan.report.document import DEMO_NOTE, Section
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.sections import scores_section
-from lmms_egoplan.report.summary import card_table, cards, demo_runs
-from lmms_egoplan.report.tables import Table, clean, show
+from lmms_egoplan.report.summary import (
+    card_table,
+    cards,
+    demo_runs,
+    model_card,
+    number_table,
+    short_table,
+)
+from lmms_egoplan.report.tables import Table, clean, csv_of, latex_of, markdown_of, show
 
 # Largest width of a run's column in a terminal. Longer names and cells are wrapped.
 _WIDEST = 26
@@ -145,6 +153,30 @@ def print_table(table: Table, console: Console) -> None:
             *(Text(clean(show(value, column.decimals, column.key))) for value, column in cells)
         )
     console.print(printed)
+
+
+def print_numbers(
+    sections: Sequence[Section], form: Literal["md", "latex", "csv"], *, with_all: bool = False
+) -> None:
+    """Print the scores as Markdown, LaTeX or CSV.
+
+    Args:
+        sections: Sections with the scores.
+        form: Form of the table.
+        with_all: Whether Markdown and LaTeX also have the table of all benchmarks.
+    """
+    table = number_table(sections) if form == "csv" else short_table(sections)
+    if table is None:
+        typer.echo("No scores of the project's tasks.", err=True)
+    elif form == "csv":
+        typer.echo(csv_of(table, with_own=False), nl=False)
+    else:
+        tables = [table]
+        card = model_card(sections, model_card_scores()) if with_all else None
+        if card is not None:
+            tables.append(card)
+        form_of = latex_of if form == "latex" else markdown_of
+        typer.echo("\n".join(form_of(part) for part in tables))
 
 
 def _compact_tables(

@@ -10,12 +10,12 @@ from pkgutil import resolve_name
 import pytest
 
 import lmms_egoplan
+from command_tree import COMMANDS, GROUPS
 from lmms_egoplan.benchmarks.actplan import instances
 from lmms_egoplan.benchmarks.actplan.instances import INSTANCES
 from lmms_egoplan.benchmarks.aggregations import DETAILS
 from lmms_egoplan.benchmarks.base import BENCHMARKS, DEMO_SETS, load_judge
 from lmms_egoplan.benchmarks.splits import SPLITS
-from lmms_egoplan.cli.commands import command_tree, load_command
 from lmms_egoplan.demo import DATA
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.launch.tasks import leaf_tasks
@@ -90,7 +90,7 @@ def test_hooks_exist(benchmark):
     assert benchmark.splits.benchmark == benchmark.name
     assert benchmark.splits.official
     assert issubclass(report_class(benchmark.name), BenchmarkReport)
-    assert f"data prepare {benchmark.name}" in command_tree()[1]
+    assert f"data prepare {benchmark.name}" in COMMANDS
 
 
 @pytest.mark.parametrize("name", DEMO_SETS)
@@ -124,7 +124,7 @@ def test_tasks_are_those_of_both_harnesses(benchmark):
 def test_the_reports_help_names_the_published_tables(benchmark):
     from report.printed_tables import DESCRIBED
 
-    text = " ".join(load_command("report").help.split())
+    text = " ".join(COMMANDS["report"].help.split())
     named = re.search(
         rf"{re.escape(benchmark.title)}(?:'s)? (?:Tables )?((?:\d+|, | and | to )+)", text
     )
@@ -161,7 +161,7 @@ def test_the_help_names_the_default_judges():
         for benchmark in BENCHMARKS
         for name in benchmark.judges
     }
-    words = [word.strip(".,") for word in command_tree()[0]["judge"].split()]
+    words = [word.strip(".,") for word in GROUPS["judge"].help.split()]
     assert [*dict.fromkeys(word for word in words if word in defaults)] == [*defaults]
 
 

@@ -3,8 +3,6 @@ deleted.
 """
 
 import inspect
-from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Literal, get_args, get_origin
 
@@ -13,25 +11,16 @@ import typer
 from typer.models import ArgumentInfo
 from typer.testing import CliRunner
 
+from command_tree import COMMANDS
 from lmms_egoplan.cli import app
-from lmms_egoplan.cli.commands import command_tree
 from volumes import volume_of
 
-
-@cache
-def commands_with_out():
-    """Return the function of each command that has `--out`, by path."""
-    functions = {path: function_of(name) for path, name in command_tree()[1].items()}
-    return {
-        path: function
-        for path, function in functions.items()
-        if "out" in inspect.signature(function).parameters
-    }
-
-
-def function_of(name):
-    module, _, name = name.partition(":")
-    return getattr(import_module(f"lmms_egoplan.{module}"), name)
+# The function of each command that has `--out`, by path.
+WITH_OUT = {
+    path: command.callback
+    for path, command in COMMANDS.items()
+    if "out" in inspect.signature(command.callback).parameters
+}
 
 
 def value_of(annotation, inputs):
@@ -98,7 +87,7 @@ def path_below_a_file(folder):
 @pytest.mark.parametrize("obstacle", [foreign_folder, foreign_file, path_below_a_file])
 def test_no_command_changes_foreign_files(obstacle, inputs, tmp_path):
     failures = []
-    for path, function in commands_with_out().items():
+    for path, function in WITH_OUT.items():
         folder = tmp_path / path
         folder.mkdir()
         out = obstacle(folder)
@@ -109,17 +98,17 @@ def test_no_command_changes_foreign_files(obstacle, inputs, tmp_path):
         if result.exit_code != 1 or not is_refused or contents(folder) != before:
             failures.append((path, result.exit_code, result.output, contents(folder) == before))
     assert failures == []
-    assert {"report", "judge egothink", "score actplan"} <= commands_with_out().keys()
+    assert {"report", "judge egothink", "score actplan"} <= WITH_OUT.keys()
 
 
 def test_every_command_names_a_full_volume_before_any_work(inputs, tmp_path):
     failures = []
     (tmp_path / "file").write_text("")
-    for path, function in commands_with_out().items():
+    for path, function in WITH_OUT.items():
         run(path, function, tmp_path / "file" / "below", inputs)  # imports its modules
     with volume_of(tmp_path / "volume", 0) as volume:
         out = tmp_path / "volume" / "out"
-        for path, function in commands_with_out().items():
+        for path, function in WITH_OUT.items():
             result = run(path, function, out, inputs)
             lines = result.stderr.splitlines()
             is_named = len(lines) == 1 and str(out.parent) in lines[0] and str(volume) in lines[0]

@@ -1,0 +1,85 @@
+"""Print the scores of runs side by side."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import typer
+from rich.console import Console
+
+from lmms_egoplan.benchmarks.base import BENCHMARKS
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.report.benchmarks import read_reports
+from lmms_egoplan.report.recompute import check
+from lmms_egoplan.report.run import Run
+from lmms_egoplan.report.runs import read_scores, with_samples
+from lmms_egoplan.report.sections import panel_tables
+from lmms_egoplan.report.terminal import (
+    Reports,
+    print_numbers,
+    print_scores,
+    print_summary,
+    print_table,
+    sections_of,
+)
+
+
+def show_scores(runs: Sequence[Path], form: Literal["text", "md", "latex", "csv"]) -> None:
+    """Print the scores of runs, with intervals if there are samples.
+
+    Args:
+        runs: Folders or results files of runs, or judged answers.
+        form: ``text`` for the terminal, otherwise the form of a single table.
+
+    Raises:
+        LmmsEgoplanError: A path has no results, or samples contradict the harness's own scores and
+            the form is not ``text``.
+    """
+    read = read_scores(runs, BENCHMARKS)
+    try:
+        reports, has_samples = _checked_reports(read.runs)
+    except LmmsEgoplanError as error:
+        if form != "text":
+            raise
+        typer.echo(f"No intervals: {error}", err=True)
+        reports = list(read_reports(read.runs, BENCHMARKS))
+        has_samples = False
+    if form == "text":
+        print_scores(read.runs, reports, Console(), with_main=not has_samples)
+        if has_samples:
+            typer.echo()
+            _print_summaries(reports)
+    else:
+        print_numbers(sections_of(reports), form)
+    for line in read.skipped:
+        typer.echo(f"Skipped: {line}", err=True)
+    if read.without:
+        raise LmmsEgoplanError(
+            f"no results in {', '.join(map(str, read.without))}; pass the --output_path "
+            "of a finished run"
+        )
+
+
+def _print_summaries(reports: Reports) -> None:
+    """Print the report's summary of each benchmark, and the tables of panels of judges."""
+    print_summary(sections_of(reports), Console())
+    wide = Console(width=max(Console().width, 150))
+    for _, part_report in reports:
+        for table in panel_tables(part_report):
+            print_table(table, wide)
+
+
+def _checked_reports(runs: Sequence[Run]) -> tuple[Reports, bool]:
+    """Return the reports of runs with their samples, and whether there are any samples.
+
+    Raises:
+        LmmsEgoplanError: a run's samples contradict the harness's own scores.
+    """
+    sampled_runs = [with_samples(run)[0] for run in runs]
+    for run in sampled_runs:
+        for task_run in run.tasks.values():
+            check(run, task_run)
+    has_samples = any(
+        task_run.samples is not None for run in sampled_runs for task_run in run.tasks.values()
+    )
+    return list(read_reports(sampled_runs, BENCHMARKS)), has_samples
