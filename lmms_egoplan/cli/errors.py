@@ -5,7 +5,6 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from lmms_egoplan.benchmarks.presets import reject_former_variable
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.processes import end_on_signals, exit_code
 
@@ -28,6 +27,8 @@ class RootGroup(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; print errors that the user can correct."""
+        from lmms_egoplan.benchmarks.presets import reject_former_variable
+
         try:
             reject_former_variable()
             return super().invoke(ctx)

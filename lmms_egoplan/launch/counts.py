@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 # The function that a task without media has as ``doc_to_visual``.
 _NO_VISUAL = f"{no_visual.__module__}.{no_visual.__name__}"
 _NOT_DETERMINED = "the backend decides"
+MEASURED = "Hours and price are measured on the first questions, and updated while the run works."
+"""What to print below the counts."""
 
 
 @dataclass(frozen=True)

@@ -162,6 +162,11 @@ class Plan:
             variables["LMMS_CACHE_RUN_ID"] = f"run-{digest[:16]}"
         return variables
 
+    def render_command(self) -> str:
+        """Return the line that starts the run in a shell."""
+        variables = [f"{name}={value}" for name, value in self.environment().items()]
+        return shlex.join([*variables, *self.command()]) + "\n"
+
     def render_script(self) -> str:
         """Return the script for several nodes or Slurm."""
         environment = Environment(

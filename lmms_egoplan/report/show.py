@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
 import typer
 from rich.console import Console
@@ -15,6 +14,7 @@ from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.runs import read_scores, with_samples
 from lmms_egoplan.report.sections import panel_tables
 from lmms_egoplan.report.terminal import (
+    Form,
     Reports,
     print_numbers,
     print_scores,
@@ -24,7 +24,7 @@ from lmms_egoplan.report.terminal import (
 )
 
 
-def show_scores(runs: Sequence[Path], form: Literal["text", "md", "latex", "csv"]) -> None:
+def show_scores(runs: Sequence[Path], form: Form) -> None:
     """Print the scores of runs, with intervals if there are samples.
 
     Args:

@@ -40,6 +40,8 @@ _LOOKS: dict[str, Any] = {
     "collapse_padding": True,
 }
 Reports = Sequence[tuple[ComparableRuns, BenchmarkReport[Any]]]
+Form = Literal["text", "md", "latex", "csv"]
+"""How scores are printed: tables for the terminal, or one table in another form."""
 
 
 def print_runs(runs: Sequence[Run], console: Console, benchmarks: Iterable[Benchmark]) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
 
 import typer
 from rich.console import Console
@@ -16,7 +15,7 @@ from lmms_egoplan.outputs import output_folder
 from lmms_egoplan.progress import progress_bar
 from lmms_egoplan.report.build import build_report
 from lmms_egoplan.report.strips import Pictures
-from lmms_egoplan.report.terminal import print_numbers, print_summary
+from lmms_egoplan.report.terminal import Form, print_numbers, print_summary
 
 
 def write_report(
@@ -25,7 +24,7 @@ def write_report(
     names: Mapping[Path, str] = MappingProxyType({}),
     similarity: str | None = None,
     pictures: Pictures = "some",
-    form: Literal["text", "md", "latex", "csv"] = "text",
+    form: Form = "text",
 ) -> None:
     """Write a report to a folder, and print its summary or its scores.
 

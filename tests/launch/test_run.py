@@ -17,9 +17,9 @@ from benchmarks.egoplan.synthetic import egoplan_answers
 from judge_server import JudgeServer, Reply
 from launch.mistakes import CHECKPOINT, environment_of, prepare_folder
 from lmms_egoplan.cli import app
-from lmms_egoplan.cli.run import _evaluate
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.launch.plan import Plan
+from lmms_egoplan.launch.start import evaluate
 from lmms_egoplan.launch.state import is_running, progress_of, read_state
 from patience import FOREVER_S, wait_until
 from report.synthetic import write_run
@@ -219,7 +219,7 @@ def test_a_harness_that_fails_after_writing_results_fails_the_run(tmp_path, monk
     )
     # All tasks have results, so the error names none.
     with pytest.raises(LmmsEgoplanError, match=r"^lmms-eval exited with 3; "):
-        _evaluate(plan, [])
+        evaluate(plan, [])
 
 
 @pytest.mark.nightly
