@@ -1,8 +1,9 @@
 """Modules import at the top, except heavy or optional libraries, which help and lmms-eval's plugin
-do not load.
+do not load. Commands import rooms inside their functions.
 """
 
 import ast
+import sys
 from pathlib import Path
 
 import pytest
@@ -57,8 +58,6 @@ EXCEPTIONS = {
     ("lmms_egoplan.benchmarks.subset", "numpy"),
     # It loads asyncio.
     ("lmms_egoplan.files", "filelock"),
-    # A check before a run loads no report.
-    ("lmms_egoplan.cli.run", "lmms_egoplan.report.runs"),
 }
 # They describe all benchmarks, and import their modules only when they are needed.
 REGISTRIES = (
@@ -66,6 +65,18 @@ REGISTRIES = (
     "lmms_egoplan.report.benchmarks",
     "lmms_egoplan.report.judged",
 )
+# What modules of commands import at the top, besides the standard library.
+LIGHT = {
+    "typer",
+    "typer.core",
+    "lmms_egoplan",
+    "lmms_egoplan.errors",
+    "lmms_egoplan.files",
+    "lmms_egoplan.judging.options",
+    "lmms_egoplan.options",
+    "lmms_egoplan.outputs",
+    "lmms_egoplan.processes",
+}
 MODULES = {
     ".".join(("lmms_egoplan", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(
         ".__init__"
@@ -114,7 +125,10 @@ def loads(name, heavy):
 
 
 def test_functions_import_only_what_is_heavy_or_optional():
-    """A module of the package is also heavy if it imports a heavy module at its top."""
+    """A module of the package is also heavy if it imports a heavy module at its top.
+
+    Commands are the exception, see `test_commands_import_rooms_inside_their_functions`.
+    """
     imports = {module: imports_of(path) for module, path in MODULES.items()}
     heavy, before = set(), None
     while heavy != before:
@@ -128,9 +142,23 @@ def test_functions_import_only_what_is_heavy_or_optional():
         f"{MODULES[module].relative_to(PACKAGE)}:{line}: {name}"
         for module, (_, inside) in imports.items()
         for line, name in inside
-        if not loads(name, heavy) and (module, name) not in EXCEPTIONS and module not in REGISTRIES
+        if not module.startswith("lmms_egoplan.cli.")
+        and not loads(name, heavy)
+        and (module, name) not in EXCEPTIONS
+        and module not in REGISTRIES
     ]
     assert light == []
+
+
+def test_commands_import_rooms_inside_their_functions():
+    """Help and completion load the modules of all commands."""
+    rooms = []
+    for path in sorted((PACKAGE / "cli").glob("*.py")):
+        for name in imports_of(path)[0]:
+            is_standard = name.partition(".")[0] in sys.stdlib_module_names
+            if not is_standard and not name.startswith("lmms_egoplan.cli") and name not in LIGHT:
+                rooms.append(f"{path.name}: {name}")
+    assert rooms == []
 
 
 def test_help_loads_nothing_heavy():
@@ -146,6 +174,10 @@ for path in PATHS:
     assert not NEVER_FOR_HELP & loaded_by(code.replace("PATHS", repr(paths)))
 
 
+def test_what_commands_import_loads_little():
+    assert not {"numpy", "pydantic", "rich", "yaml"} & loaded_by(f"import {', '.join(LIGHT)}")
+
+
 @pytest.mark.parametrize("module", ["benchmarks.base", "harnesses.lmms_eval.plugin"])
 def test_light_modules_load_nothing_heavy(module):
     assert not (HEAVY | {"numpy", "pandas", "PIL"}) & loaded_by(f"import lmms_egoplan.{module}")
@@ -153,7 +185,8 @@ def test_light_modules_load_nothing_heavy(module):
 
 def test_data_are_prepared_without_loading_libraries_in_advance():
     modules = [f"lmms_egoplan.benchmarks.{name}.prepare" for name in ROOMS]
-    modules.append("lmms_egoplan.cli.actplan")
+    modules += [f"lmms_egoplan.report.{name}.prepared" for name in ROOMS]
+    modules.append("lmms_egoplan.report.actplan.figure_4")
     loaded = loaded_by(f"import {', '.join(modules)}")
     assert (
         not {

@@ -8,7 +8,11 @@ from typer.testing import CliRunner
 
 import lmms_egoplan
 from command_tree import COMMANDS, GROUPS, ROOT
+from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS
 from lmms_egoplan.cli import app
+from lmms_egoplan.report.strips import SOME
+from lmms_egoplan.sensitivity.conditions import FACTORS
+from lmms_egoplan.stats.equivalence import MARGIN
 
 COLUMNS = 80
 # Characters of frames and bullets.
@@ -75,6 +79,18 @@ def test_examples_are_commands_with_their_options():
             if unknown and command != "lm-eval":
                 failures.append((path, typed, unknown))
     assert failures == []
+
+
+def test_help_names_what_the_rooms_define():
+    """Commands import no room for their help."""
+
+    def option(path, name):
+        return next(param for param in COMMANDS[path].params if param.name == name)
+
+    assert option("compare", "margin").default == MARGIN
+    assert f"up to {SOME} per benchmark" in option("report", "pictures").help
+    assert f": {', '.join(PROTOCOLS)}." in option("judge egothink", "protocol").help
+    assert f": {', '.join(FACTORS)}." in option("sensitivity", "vary").help
 
 
 def test_long_and_short_option_give_the_same_help():
@@ -149,3 +165,11 @@ def test_shells_complete_commands_and_options(typed, completions):
     result = CliRunner().invoke(app, [], prog_name="lmms-egoplan", env=environment)
     assert result.exit_code == 0, result.output
     assert set(result.stdout.split()) == completions
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_completion_of_a_shell_is_shown(shell, monkeypatch):
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+    result = CliRunner().invoke(app, ["--show-completion", shell], prog_name="lmms-egoplan")
+    assert result.exit_code == 0, result.output
+    assert f"_LMMS_EGOPLAN_COMPLETE=complete_{shell}" in result.stdout

@@ -5,10 +5,6 @@ from typing import Annotated
 
 import typer
 
-from lmms_egoplan.benchmarks.toy.prepare import prepare_toy
-from lmms_egoplan.prepared_counts import print_question_sets
-from lmms_egoplan.storage import split_dir
-
 
 def prepare(
     folder: Annotated[
@@ -22,6 +18,10 @@ def prepare(
 
     Example: `lmms-egoplan data prepare toy DIR`
     """
+    from lmms_egoplan.benchmarks.toy.prepare import prepare_toy
+    from lmms_egoplan.prepared_counts import print_question_sets
+    from lmms_egoplan.storage import split_dir
+
     summary = prepare_toy(folder)
     print_question_sets(summary)
     typer.echo(f"{summary['questions']} questions. Written to {split_dir('toy', 'test')}")
