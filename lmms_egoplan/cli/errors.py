@@ -27,9 +27,9 @@ class RootGroup(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; print errors that the user can correct."""
-        from lmms_egoplan.benchmarks.presets import reject_former_variable
-
         try:
+            from lmms_egoplan.benchmarks.presets import reject_former_variable
+
             reject_former_variable()
             return super().invoke(ctx)
         except KeyboardInterrupt as interrupt:
