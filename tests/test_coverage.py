@@ -152,9 +152,9 @@ def test_actplan_settings_have_their_own_official_numbers():
 
 
 def series(metrics):
-    task = TaskRun(
-        "egoplan_val", metrics, {}, None, "1.1", scoring_of("egoplan_val", {}, ["acc_sum"])
-    )
+    config = {"output_type": "multiple_choice"}
+    scoring = scoring_of("egoplan_val", config, ["acc_sum"])
+    task = TaskRun("egoplan_val", metrics, config, None, "1.1", scoring)
     run = Run("run", None, "lmms-eval", "model", "2025", {"egoplan_val": task}, {}, {})
     return Series("run", run, None, task, EGOPLAN, "model", 0)
 
