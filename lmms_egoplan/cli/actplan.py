@@ -130,22 +130,24 @@ def judge(
     from lmms_egoplan.benchmarks.actplan.instances import instances_of
     from lmms_egoplan.benchmarks.actplan.plans import read_plans
     from lmms_egoplan.jsonl import json_lines
-    from lmms_egoplan.judging.asking import LlmUsage
+    from lmms_egoplan.judging.prices import read_prices
+    from lmms_egoplan.judging.printing import finish_estimate, print_cost
     from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
+    from lmms_egoplan.judging.usage import LlmOptions, LlmUsage
     from lmms_egoplan.report.actplan.error_judge import JUDGED_ERRORS, judge_errors
     from lmms_egoplan.report.actplan.error_table import print_errors
     from lmms_egoplan.report.samples import MARK, write_folder
 
     with output_folder(out, "judge actplan", [MARK, JUDGED_ERRORS]):
-        asking = LlmUsage(
-            retry_rejected,
-            estimate,
-            prices,
+        options = LlmOptions(
+            retry_rejected=retry_rejected,
+            is_estimate=estimate,
+            prices=read_prices(prices),
             probes=True,
             max_requests=max_requests,
             max_cost=max_cost,
         )
-        settings = language_model(DEFAULT_MODEL, asking=asking)
+        settings = language_model(DEFAULT_MODEL, usage=LlmUsage(options))
         stored = [(plan.model or path.stem, plan) for path in plans for plan in read_plans(path)]
         wrong = [(model, plan) for model, plan in stored if not plan.labels["correct"]]
         if not wrong:
@@ -155,7 +157,7 @@ def judge(
         judged = judge_errors(
             wrong, instances_of({plan.plan.id for _, plan in wrong}, instances), settings
         )
-        settings.asking.finish_estimate()
+        finish_estimate(settings.usage)
         lines = json_lines(plan.model_dump() for plan in judged)
         write_folder(out, "actplan", {JUDGED_ERRORS: lines})
         print_errors(judged)
@@ -164,7 +166,7 @@ def judge(
             f"{len(stored)} plans"
         )
         typer.echo(f"Written to {out / JUDGED_ERRORS}")
-        settings.asking.print_cost()
+        print_cost(settings.usage)
         unjudged = [plan for plan in judged if plan.judge is None]
         if unjudged:
             raise LmmsEgoplanError(

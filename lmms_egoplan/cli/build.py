@@ -126,24 +126,31 @@ def build_egoplan(
         summary_lines,
         write,
     )
-    from lmms_egoplan.judging.asking import LlmUsage
+    from lmms_egoplan.judging.prices import read_prices
+    from lmms_egoplan.judging.printing import finish
+    from lmms_egoplan.judging.usage import LlmOptions, LlmUsage
 
     with output_folder(out, "data build egoplan", FILES):
-        asking = LlmUsage(
-            retry_rejected, estimate, prices, max_requests=max_requests, max_cost=max_cost
+        options = LlmOptions(
+            retry_rejected=retry_rejected,
+            is_estimate=estimate,
+            prices=read_prices(prices),
+            max_requests=max_requests,
+            max_cost=max_cost,
         )
+        usage = LlmUsage(options)
         built = build(
             Narrations(narrations, source, mean_gap, epic_video_info),
             goals,
             instruction_data=instruction_data,
             seed=seed,
             drop=drop.replace(",", " ").split(),
-            asking=asking,
+            usage=usage,
         )
         write(built, out)
         for line in summary_lines(built, out):
             typer.echo(line)
-        asking.finish()
+        finish(usage)
 
 
 @build.command("egointent")
@@ -209,14 +216,21 @@ def build_egointent(
     """
     from lmms_egoplan.construction.egointent import build as from_narrations
     from lmms_egoplan.construction.egointent import goalstep as from_goalstep
-    from lmms_egoplan.judging.asking import LlmUsage
+    from lmms_egoplan.judging.prices import read_prices
+    from lmms_egoplan.judging.printing import finish
+    from lmms_egoplan.judging.usage import LlmOptions, LlmUsage
 
     inputs = [goalstep] if narrations is None else [goalstep, narrations]
     also = [from_narrations.rejections_path(out)]
     with output_file(out, inputs, overwrite=overwrite, also=also):
-        asking = LlmUsage(
-            retry_rejected, estimate, prices, max_requests=max_requests, max_cost=max_cost
+        options = LlmOptions(
+            retry_rejected=retry_rejected,
+            is_estimate=estimate,
+            prices=read_prices(prices),
+            max_requests=max_requests,
+            max_cost=max_cost,
         )
+        usage = LlmUsage(options)
         if narrations is None:
             if llm is not None or retry_rejected or estimate:
                 raise typer.BadParameter(
@@ -234,11 +248,11 @@ def build_egointent(
                 "not with --narrations: these steps end at the time of a narration",
                 param_hint="--before-end",
             )
-        steps, rejections = from_narrations.build(narrations, goalstep, videos, llm, asking)
+        steps, rejections = from_narrations.build(narrations, goalstep, videos, llm, usage)
         from_narrations.write(steps, rejections, out)
         for line in from_narrations.summary_lines(steps, rejections, out, videos):
             typer.echo(line)
-        asking.finish()
+        finish(usage)
 
 
 @build.command("actplan")
@@ -319,14 +333,21 @@ def build_actplan(
     lists everything that was skipped, one line each.
     """
     from lmms_egoplan.construction.actplan.build import FILES, build_instances, summary_lines
-    from lmms_egoplan.judging.asking import LlmUsage
+    from lmms_egoplan.judging.prices import read_prices
+    from lmms_egoplan.judging.printing import finish
     from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
+    from lmms_egoplan.judging.usage import LlmOptions, LlmUsage
 
     with output_folder(out, "data build actplan", FILES):
-        asking = LlmUsage(
-            retry_rejected, estimate, prices, max_requests=max_requests, max_cost=max_cost
+        options = LlmOptions(
+            retry_rejected=retry_rejected,
+            is_estimate=estimate,
+            prices=read_prices(prices),
+            max_requests=max_requests,
+            max_cost=max_cost,
         )
-        settings = language_model(DEFAULT_MODEL, llm, asking)
+        usage = LlmUsage(options)
+        settings = language_model(DEFAULT_MODEL, llm, usage)
         built = build_instances(bddl, out, settings, images, examples, circumstances, views, plans)
         lines = summary_lines(
             built,
@@ -337,7 +358,7 @@ def build_actplan(
         )
         for line in lines:
             typer.echo(line)
-        asking.finish()
+        finish(usage)
 
 
 @build.command("egothink")

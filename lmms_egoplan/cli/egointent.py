@@ -180,14 +180,17 @@ def judge(
 
     from lmms_egoplan.benchmarks.base import EGOINTENT
     from lmms_egoplan.benchmarks.egointent.judge import DEFAULT_JUDGE
-    from lmms_egoplan.judging.asking import (
+    from lmms_egoplan.judging.prices import read_prices
+    from lmms_egoplan.judging.printing import (
         RETRY_FILE,
-        LlmUsage,
         end,
+        finish_estimate,
         partial_path,
+        print_cost,
         written_path,
     )
     from lmms_egoplan.judging.settings import language_model
+    from lmms_egoplan.judging.usage import LlmOptions, LlmUsage
     from lmms_egoplan.report.egointent.answer_files import (
         judge_stored,
         read_stored,
@@ -198,24 +201,24 @@ def judge(
     from lmms_egoplan.report.terminal import print_runs
 
     with output_file(out, samples, overwrite=overwrite, also=[partial_path(out)]):
-        asking = LlmUsage(
-            retry_rejected,
-            estimate,
-            prices,
-            batch,
+        options = LlmOptions(
+            retry_rejected=retry_rejected,
+            is_estimate=estimate,
+            prices=read_prices(prices, batch=batch),
+            batch=batch,
             probes=True,
             max_requests=max_requests,
             max_cost=max_cost,
         )
-        settings = language_model(DEFAULT_JUDGE, None, asking, concurrency)
+        settings = language_model(DEFAULT_JUDGE, None, LlmUsage(options), concurrency)
         stored = read_stored(samples)
         rows = rows_of(stored)
         judged = judge_stored(stored, rows, settings)
-        settings.asking.finish_estimate()
+        finish_estimate(settings.usage)
         unjudged = sum(None in step.rated.values() for step in judged)
         written = written_path(out, unjudged)
         write_judged(written, stored, judged)
         benchmarks = [EGOINTENT]
         print_runs([read_judged(written, benchmarks)], Console(), benchmarks)
-        settings.asking.print_cost()
+        print_cost(settings.usage)
         end(written, unjudged, len(judged), retry=RETRY_FILE)

@@ -301,24 +301,26 @@ def judge(
     Example: `lmms-egoplan judge egoplan runs/my-model --sample 100 --out judged-failures`
     """
     from lmms_egoplan.jsonl import json_lines
-    from lmms_egoplan.judging.asking import LlmUsage, end
+    from lmms_egoplan.judging.prices import read_prices
+    from lmms_egoplan.judging.printing import end, finish_estimate, print_cost
     from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
+    from lmms_egoplan.judging.usage import LlmOptions, LlmUsage
     from lmms_egoplan.report.egoplan import failures
     from lmms_egoplan.report.egoplan.wrong_answers import wrong_answers
     from lmms_egoplan.report.samples import MARK, write_folder
 
     with output_folder(out, "judge egoplan", [MARK, failures.LABELS]):
-        asking = LlmUsage(
-            retry_rejected,
-            estimate,
-            prices,
+        options = LlmOptions(
+            retry_rejected=retry_rejected,
+            is_estimate=estimate,
+            prices=read_prices(prices),
             probes=True,
             max_requests=max_requests,
             max_cost=max_cost,
         )
-        settings = language_model(DEFAULT_MODEL, asking=asking)
+        settings = language_model(DEFAULT_MODEL, usage=LlmUsage(options))
         judged = list(failures.judge_failures(wrong_answers(runs, sample), settings))
-        settings.asking.finish_estimate()
+        finish_estimate(settings.usage)
         write_folder(
             out,
             "egoplan",
@@ -326,7 +328,7 @@ def judge(
         )
         for row in failures.share_rows(judged):
             typer.echo(f"{row['model']}, {row['type']}: {row['count']} of {row['typed']} answers")
-        settings.asking.print_cost()
+        print_cost(settings.usage)
         end(out / failures.LABELS, sum(failure.type is None for failure in judged), len(judged))
 
 

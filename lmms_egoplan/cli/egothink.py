@@ -117,34 +117,37 @@ def judge(
     """
     from lmms_egoplan.benchmarks.egothink.judge import DEFAULT_JUDGE, grade_repeatedly
     from lmms_egoplan.benchmarks.egothink.presets import chosen_judge_protocol
-    from lmms_egoplan.judging.asking import (
+    from lmms_egoplan.judging.prices import read_prices
+    from lmms_egoplan.judging.printing import (
         RETRY_FILE,
-        LlmUsage,
         end,
+        finish_estimate,
         partial_path,
+        print_cost,
         written_path,
     )
     from lmms_egoplan.judging.settings import language_model
+    from lmms_egoplan.judging.usage import LlmOptions, LlmUsage
     from lmms_egoplan.report.egothink import answer_files
     from lmms_egoplan.report.egothink.judged_scores import print_noise, print_scores
 
     with output_file(out, samples, overwrite=overwrite, also=[partial_path(out)]):
-        asking = LlmUsage(
-            retry_rejected,
-            estimate,
-            prices,
-            batch,
+        options = LlmOptions(
+            retry_rejected=retry_rejected,
+            is_estimate=estimate,
+            prices=read_prices(prices, batch=batch),
+            batch=batch,
             probes=True,
             max_requests=max_requests,
             max_cost=max_cost,
         )
-        settings = language_model(DEFAULT_JUDGE, None, asking, concurrency)
+        settings = language_model(DEFAULT_JUDGE, None, LlmUsage(options), concurrency)
         stored = answer_files.read_stored(samples)
         chosen = chosen_judge_protocol(protocol, answer_files.preset_of(stored))
         settings = replace(settings, protocol=chosen.name)
         answers = answer_files.with_questions(stored)
         repeated = grade_repeatedly(answers, settings, repeats)
-        settings.asking.finish_estimate()
+        finish_estimate(settings.usage)
         judged = repeated[0]
         unjudged = 0
         for repeats_of_answer in zip(*repeated, strict=True):
@@ -154,7 +157,7 @@ def judge(
         print_scores(judged)
         if repeats > 1:
             print_noise(repeated)
-        settings.asking.print_cost()
+        print_cost(settings.usage)
         scope = " in each repeat" if repeats > 1 else ""
         end(written, unjudged, len(judged), scope, RETRY_FILE)
 

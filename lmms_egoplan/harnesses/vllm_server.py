@@ -23,7 +23,8 @@ from lmms_egoplan.judging.endpoint import (
     RefusedRequestError,
     RetryPolicy,
 )
-from lmms_egoplan.judging.settings import NO_KEY, SERVER_KEY, server_settings
+from lmms_egoplan.judging.settings import NO_KEY, server_settings
+from lmms_egoplan.judging.variables import SERVER_KEY
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
 from lmms_egoplan.ranking.engine.chat import (
     ChatQuestion,

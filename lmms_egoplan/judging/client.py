@@ -27,16 +27,9 @@ from lmms_egoplan.judging.endpoint import (
     RetryPolicy,
 )
 from lmms_egoplan.judging.judgement import Judgement, Prompt
-from lmms_egoplan.judging.settings import (
-    LIMIT_NAMES,
-    MAX_MIB,
-    MAX_TOKENS,
-    NO_KEY,
-    PARAMETERS,
-    TIMEOUT,
-    JudgeSettings,
-)
+from lmms_egoplan.judging.settings import LIMIT_NAMES, NO_KEY, JudgeSettings
 from lmms_egoplan.judging.text import is_out_of_credit, judge_name, read_reply
+from lmms_egoplan.judging.variables import MAX_MIB, MAX_TOKENS, PARAMETERS, TIMEOUT
 from lmms_egoplan.text import clean_text
 
 Answer = TypeVar("Answer")

@@ -4,7 +4,8 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.endpoint import EndpointError
 from lmms_egoplan.judging.judgement import Judgement
 from lmms_egoplan.judging.progress import Words
-from lmms_egoplan.judging.settings import MAX_TOKENS, PARAMETERS, JudgeSettings
+from lmms_egoplan.judging.settings import JudgeSettings
+from lmms_egoplan.judging.variables import MAX_TOKENS, PARAMETERS
 
 
 class JudgeError(LmmsEgoplanError):

@@ -100,9 +100,9 @@ def ask_json(
     """Request JSON from a language model, with one repeat after an unusable reply.
 
     The repeat has its own cache key. Cached replies are read by the same rules as new ones.
-    `settings.asking` counts all prompts and those without a usable reply, and records the models
-    that replied. With its `retry_rejected`, prompts whose cached replies are rejected are asked
-    anew, again with one repeat.
+    `settings.usage` counts all prompts and those without a usable reply, and records the models
+    that replied. With the option `retry_rejected`, prompts whose cached replies are rejected are
+    asked anew, again with one repeat.
 
     Args:
         step: name of the construction step, for `Rejection`.
@@ -130,7 +130,7 @@ def ask_json(
         requests[name] = replace(prompt, schema=schema)
     reading = _Reading(step, kind, read)
     results = _ask_twice(requests, settings, title, reading, once_more)
-    if settings.asking.retry_rejected:
+    if settings.options.retry_rejected:
         rejected_earlier = {}
         for name, result in results.items():
             if result.is_cached and isinstance(result.value, Rejection):
@@ -146,8 +146,8 @@ def ask_json(
             rejections.append(result.value)
         else:
             values[name] = result.value
-    settings.asking.asked += len(results)
-    settings.asking.lost += len(rejections)
+    settings.usage.asked += len(results)
+    settings.usage.lost += len(rejections)
     return values, rejections
 
 
@@ -171,7 +171,7 @@ def _ask_twice(
         unusable: dict[str, Prompt] = {}
         for name, reply in replies.items():
             if reply.reply is not None:
-                settings.asking.models[name] = reply.judge
+                settings.usage.models[name] = reply.judge
             value = reading.value(name, reply)
             results[name] = _Result(value, reply.cached)
             if isinstance(value, Rejection) and value.reason != NO_REPLY:

@@ -21,7 +21,7 @@ from lmms_egoplan.judging.progress import JUDGING_WORDS, WRITING_WORDS, Progress
 from lmms_egoplan.judging.run import IsReadable, Run, is_complete
 from lmms_egoplan.judging.settings import JudgeSettings, judge_settings
 from lmms_egoplan.judging.threads import run_in_thread
-from lmms_egoplan.judging.usage import Step, prompt_tokens
+from lmms_egoplan.judging.tokens import StepUsage, prompt_tokens
 from lmms_egoplan.text import clean_text, join_list
 
 
@@ -45,8 +45,8 @@ def judge_all(
       endpoint refuses with 400, 413 or 422 is not repeated.
     - Lone surrogates in a prompt are sent as ``?``.
     - If none of the first 20 replies can be read, no more are requested. Later calls with the same
-      `settings.asking` then request none.
-    - `settings.asking` limits requests and cost. At a limit, requests in flight are finished, and
+      `settings.usage` then request none.
+    - `settings.options` limits requests and cost. At a limit, requests in flight are finished, and
       no more are sent.
     - The model ``"demo"`` compares words in this process, without the cache.
 
@@ -193,7 +193,7 @@ class Judge:
             part: short name of this batch, for the progress bar.
 
         Raises:
-            JudgeError: the test request of `settings.asking` failed.
+            JudgeError: the test request of `settings.options` failed.
         """
         if not requests:
             return []
@@ -283,9 +283,9 @@ class _Call:
 
     def _ask_missing(self, run: Run, cache: JudgementCache) -> None:
         """Ask the prompts without a stored reply, or add them to the estimate."""
-        usage = self.settings.asking
+        usage = self.settings.usage
         missing = [prompt for prompt in self.answers if prompt not in run.judgements]
-        if usage.is_estimate:
+        if usage.options.is_estimate:
             usage.steps.append(_estimated(missing, self.settings, cache, self.title))
             not_sent = unrated(self.settings, "not sent: this is an estimate")
             for prompt in missing:
@@ -293,8 +293,8 @@ class _Call:
             return
         if not missing:
             return
-        if usage.probes:
-            usage.probes = False
+        if usage.options.probes and not usage.is_tested:
+            usage.is_tested = True
             largest = max(missing, key=lambda prompt: len(prompt.images))
             probe(self.settings, replace(largest, text=PROBE.text))
         announce_endpoint(self.settings)
@@ -319,7 +319,7 @@ def _ask_all(
     ids_by_prompt: dict[Prompt, list[str]] = {}
     for prompt, answer_id in zip(prompts, ids, strict=True):
         ids_by_prompt.setdefault(prompt, []).append(answer_id)
-    if settings.asking.batch:  # a batch takes all prompts at once
+    if settings.options.batch:  # a batch takes all prompts at once
         settings = replace(settings, concurrency=len(ids_by_prompt))
     judgements: dict[Prompt, Judgement] = {}
     failure = None
@@ -332,7 +332,7 @@ def _ask_all(
         failure = failure_message(settings, error, words)
     except KeyboardInterrupt:
         batches = ""
-        if settings.asking.batch:
+        if settings.options.batch:
             batches = "; batches continue at the endpoint, and the repeated command collects them"
         logger.warning(
             f"Interrupted. Finished results are stored; to resume, repeat the command{batches}"
@@ -350,7 +350,7 @@ def _ask_all(
 
 def _estimated(
     missing: Sequence[Prompt], settings: JudgeSettings, cache: JudgementCache, title: str
-) -> Step:
+) -> StepUsage:
     """Return the requests of an estimate.
 
     Reply tokens are expected by the stored replies to similar prompts.
@@ -361,7 +361,7 @@ def _estimated(
     expected = None
     if num_stored:
         expected = round(len(missing) * stored_tokens / num_stored)
-    return Step(
+    return StepUsage(
         title,
         requests=len(missing),
         prompt_tokens=sum(prompt_tokens(prompt) for prompt in missing),

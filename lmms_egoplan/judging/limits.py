@@ -3,11 +3,8 @@
 import asyncio
 
 from lmms_egoplan.judging.endpoint import EndpointError
+from lmms_egoplan.judging.variables import MAX_COST, MAX_REQUESTS
 
-# Variables for runs of a harness, with the same meaning as the options of commands.
-MAX_REQUESTS = "LMMS_EGOPLAN_JUDGE_MAX_REQUESTS"
-MAX_COST = "LMMS_EGOPLAN_JUDGE_MAX_COST"
-PRICES = "LMMS_EGOPLAN_JUDGE_PRICES"
 # Seconds between checks whether another request fits into the limit on the cost.
 _TICK_S = 0.05
 

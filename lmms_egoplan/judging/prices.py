@@ -59,3 +59,14 @@ class PriceList:
         """Return the cost of some requests to a model."""
         price = self.price(model)
         return (prompt_tokens * price.input + reply_tokens * price.output) / self.tokens
+
+
+def read_prices(file: Path | None, *, batch: bool = False) -> PriceList | None:
+    """Read the file of the option ``--prices``; return None without one.
+
+    Raises:
+        LmmsEgoplanError: see `PriceList.read`.
+    """
+    if file is None:
+        return None
+    return PriceList.read(file, batch=batch)

@@ -54,8 +54,8 @@ def probe(settings: JudgeSettings, form: Prompt = PROBE) -> str:
     """
     if settings.model == DEMO:
         return DEMO
-    if settings.asking.max_cost is not None:
-        settings.asking.price(settings.model)
+    if settings.options.max_cost is not None:
+        settings.options.price(settings.model)
     announce_endpoint(settings)
     try:
         return run_in_thread(_Probe(settings, form).ask())
@@ -89,10 +89,11 @@ class _Probe:
             reply = await self._send_shortened()
         finally:
             announcement.cancel()
-        usage = self._settings.asking
-        cost = usage.cost(self._settings.model, reply.prompt_tokens, reply.completion_tokens)
+        cost = self._settings.options.cost(
+            self._settings.model, reply.prompt_tokens, reply.completion_tokens
+        )
         if cost:
-            usage.limits.pay(cost, is_typical=False)
+            self._settings.usage.limits.pay(cost, is_typical=False)
         if reply.error not in (None, NO_TEXT):
             raise NoAnswerError(f"its reply cannot be used: {reply.error}")
         return self._settings.name(reply.judge)
@@ -114,17 +115,17 @@ class _Probe:
         from lmms_egoplan.judging.client import Client
 
         settings = replace(self._settings, max_tokens=max_tokens)
-        usage = settings.asking
-        bound = usage.highest_cost(settings.model, self._form, max_tokens)
-        await usage.limits.reserve(bound)
+        limits = settings.usage.limits
+        bound = settings.options.highest_cost(settings.model, self._form, max_tokens)
+        await limits.reserve(bound)
         try:
-            async with Client(settings, usage.limits.retry, self._remaining) as client:
+            async with Client(settings, limits.retry, self._remaining) as client:
                 try:
                     return await client.ask(self._form)
                 finally:
                     self._remaining = client.rest
         finally:
-            usage.limits.release(bound)
+            limits.release(bound)
 
 
 async def _announce_wait(settings: JudgeSettings) -> None:

@@ -3,8 +3,9 @@
 from dataclasses import dataclass, replace
 
 from lmms_egoplan.judging.judgement import Judgement, RatingScale
-from lmms_egoplan.judging.settings import MAX_TOKENS, JudgeSettings
+from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.judging.text import is_cut, is_ended, is_unclear, read_rating
+from lmms_egoplan.judging.variables import MAX_TOKENS
 
 # Error for a stored reply whose rating no longer counts.
 UNCLEAR = "the judge's stored reply has no clear rating; it is not requested again"

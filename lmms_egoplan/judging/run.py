@@ -24,7 +24,8 @@ from lmms_egoplan.judging.limits import LimitError
 from lmms_egoplan.judging.progress import JUDGING_WORDS, WRITING_WORDS, Progress
 from lmms_egoplan.judging.reading import UNCLEAR, ReplyReader
 from lmms_egoplan.judging.settings import JudgeSettings
-from lmms_egoplan.judging.usage import FIRST_REPLIES, ReplyTokens, Step, Verdicts
+from lmms_egoplan.judging.tokens import FIRST_REPLIES, ReplyTokens, StepUsage, expectation
+from lmms_egoplan.judging.usage import Verdicts
 from lmms_egoplan.text import strip_controls
 
 if TYPE_CHECKING:
@@ -109,9 +110,9 @@ class Run:
             cache_key(settings.model, settings.parameters, prompt): prompt for prompt in answers
         }
         self._reader = ReplyReader(scale, settings, self._words.model, started=time.time())
-        self._limits = settings.asking.limits
+        self._limits = settings.usage.limits
         verdicts_of = (settings.where, settings.name(settings.model), scale or step)
-        self._verdicts = settings.asking.verdicts.setdefault(verdicts_of, Verdicts())
+        self._verdicts = settings.usage.verdicts.setdefault(verdicts_of, Verdicts())
         self._tokens: list[ReplyTokens] = []
         self._next_expectation = FIRST_REPLIES
         self._num_asked = 0
@@ -144,7 +145,7 @@ class Run:
             title,
             total=sum(len(ids) for ids in self._answers.values()),
             cached=sum(len(self._answers[prompt]) for prompt in self.judgements),
-            is_hidden=self._settings.asking.is_estimate,
+            is_hidden=self._settings.options.is_estimate,
         )
         self._progress.elsewhere = elsewhere
         for key, judgement in failed.items():
@@ -158,7 +159,7 @@ class Run:
 
     def _is_retried(self, judgement: Judgement) -> bool:
         """Return whether a stored reply without a clear rating is requested again."""
-        return judgement.error == UNCLEAR and self._settings.asking.retry_rejected
+        return judgement.error == UNCLEAR and self._settings.options.retry_rejected
 
     def close(self) -> None:
         """Close the progress bar, record the tokens, and log the summary."""
@@ -171,17 +172,17 @@ class Run:
             for reply in replies
             if reply.cached
         ]
-        used = Step.of_replies(self._title, self._tokens, model)
-        cached = Step.of_replies(self._title, cached_tokens, model)
-        if not self._settings.asking.is_estimate:
-            self._settings.asking.steps.append(used)
+        used = StepUsage.of_replies(self._title, self._tokens, model)
+        cached = StepUsage.of_replies(self._title, cached_tokens, model)
+        if not self._settings.options.is_estimate:
+            self._settings.usage.steps.append(used)
         judges = {reply.judge for reply in replies} or {model}
         self._progress.summarize(judges, used.describe(), cached.describe())
 
     async def ask(self) -> None:
         """Send all open prompts, `settings.concurrency` at a time.
 
-        New prompts come first, then earlier failures. With `settings.asking.batch`, send them as
+        New prompts come first, then earlier failures. With `settings.options.batch`, send them as
         batches, and collect those of earlier runs.
 
         On return and on every error, requests in flight are cancelled and finished results are
@@ -217,7 +218,7 @@ class Run:
         missing = [key for key, prompt in self._keys.items() if prompt not in self.judgements]
         self._num_to_ask = len(missing)
         failures = self._cache.load_failures(missing)
-        if self._settings.asking.retry_rejected:
+        if self._settings.options.retry_rejected:
             self._cache.forget(missing)
         self._earlier_refusals = {
             key: _wording(failure.error or "") for key, failure in failures.items()
@@ -227,7 +228,7 @@ class Run:
     def _warn_of_batches(self, keys: Sequence[str]) -> None:
         """Warn if open prompts may be in batches, but this run sends them one by one."""
         pending = self._cache.load_batches(keys)
-        if pending and not self._settings.asking.batch:
+        if pending and not self._settings.options.batch:
             logger.warning(
                 f"{len(pending)} prompts may be in batches and are sent again; to "
                 "collect those, add --batch"
@@ -237,7 +238,7 @@ class Run:
         """Return the object that sends prompts: the client, or one that sends batches."""
         from lmms_egoplan.judging.batches import Batches
 
-        if self._settings.asking.batch:
+        if self._settings.options.batch:
             return Batches(client, self._keys, self._leases, self._progress)
         return nullcontext(client)
 
@@ -383,11 +384,11 @@ class Run:
 
         If one of them is reached, the run stops. Returns None if the request was not sent.
         """
-        usage = self._settings.asking
+        options = self._settings.options
         model = self._settings.model
         try:
-            bound = usage.highest_cost(model, prompt, self._settings.max_tokens)
-            await self._limits.reserve(bound, waits=not usage.batch)
+            bound = options.highest_cost(model, prompt, self._settings.max_tokens)
+            await self._limits.reserve(bound, waits=not options.batch)
             try:
                 reply = await sender.ask(prompt)
             finally:
@@ -395,7 +396,7 @@ class Run:
         except LimitError as error:
             self._stop(error)
             return None
-        cost = usage.cost(model, reply.prompt_tokens, reply.completion_tokens)
+        cost = options.cost(model, reply.prompt_tokens, reply.completion_tokens)
         try:
             if cost is not None or reply.finish is not None:
                 self._limits.pay(cost)
@@ -434,10 +435,11 @@ class Run:
 
     def _log_expectation(self) -> None:
         """Log the expected cost of the run by its first replies."""
-        first = Step.of_replies(self._title, self._tokens, self._settings.model)
+        first = StepUsage.of_replies(self._title, self._tokens, self._settings.model)
         if self._num_to_ask > len(self._tokens) and not first.unknown:
             max_tokens = self._settings.max_tokens
-            logger.info(self._settings.asking.expectation(first, self._num_to_ask, max_tokens))
+            prices = self._settings.options.prices
+            logger.info(expectation(first, prices, self._num_to_ask, max_tokens))
 
     def _count_retry(self) -> None:
         """Count a retry of a request that failed."""

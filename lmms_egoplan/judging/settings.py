@@ -16,23 +16,28 @@ from loguru import logger
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record
-from lmms_egoplan.judging.asking import LlmUsage
 from lmms_egoplan.judging.judgement import DEFAULT_PROTOCOL, DEMO, JudgeProtocol
-from lmms_egoplan.judging.limits import MAX_COST, MAX_REQUESTS, PRICES
+from lmms_egoplan.judging.prices import read_prices
+from lmms_egoplan.judging.usage import LlmOptions, LlmUsage
+from lmms_egoplan.judging.variables import (
+    MAX_COST,
+    MAX_MIB,
+    MAX_REQUESTS,
+    MAX_TOKENS,
+    PARAMETERS,
+    PRICES,
+    PROTOCOL,
+    SERVER_KEY,
+    TIMEOUT,
+)
 from lmms_egoplan.processes import num_processes
 
 _MODEL = ("LMMS_EGOPLAN_JUDGE_MODEL", "MODEL_VERSION")
 _BASE_URL = ("LMMS_EGOPLAN_JUDGE_BASE_URL", "OPENAI_API_URL", "OPENAI_BASE_URL")
 _API_KEY = ("LMMS_EGOPLAN_JUDGE_API_KEY", "OPENAI_API_KEY")
-SERVER_KEY = "LMMS_EGOPLAN_SERVER_API_KEY"
 _AZURE_KEY = ("LMMS_EGOPLAN_JUDGE_API_KEY", "AZURE_API_KEY")
 _AZURE_ENDPOINT = ("AZURE_ENDPOINT",)
 _AZURE_VERSION = ("AZURE_API_VERSION", "API_VERSION")
-TIMEOUT = "LMMS_EGOPLAN_JUDGE_TIMEOUT"
-MAX_TOKENS = "LMMS_EGOPLAN_JUDGE_MAX_TOKENS"
-MAX_MIB = "LMMS_EGOPLAN_JUDGE_MAX_MIB"
-PARAMETERS = "LMMS_EGOPLAN_JUDGE_PARAMETERS"
-PROTOCOL = "LMMS_EGOPLAN_JUDGE_PROTOCOL"
 # Request parameters that the user can change or remove. They are part of the cache key.
 DEFAULT_PARAMETERS: Mapping[str, Any] = {"temperature": 0}
 # OpenAI's newer models accept only the second name, most other servers only the first.
@@ -92,7 +97,7 @@ class JudgeSettings:
             it.
         max_mib: Maximum size of a decompressed response body in MiB, at least 1.
         parameters: Parameters of each request, by name. Part of the cache key.
-        asking: Options and counts of the command.
+        usage: Options and counts of the command.
         ignores_cache: If True, ignore and replace cached replies.
         protocol: Name of the judge's protocol; "" for the environment's choice, see
             `chosen_protocol`.
@@ -111,9 +116,14 @@ class JudgeSettings:
     parameters: Mapping[str, Any] = field(
         default_factory=lambda: dict(DEFAULT_PARAMETERS), hash=False
     )
-    asking: LlmUsage = field(default_factory=LlmUsage, compare=False, repr=False)
+    usage: LlmUsage = field(default_factory=LlmUsage, compare=False, repr=False)
     ignores_cache: bool = False
     protocol: str = ""
+
+    @property
+    def options(self) -> LlmOptions:
+        """The options of the command."""
+        return self.usage.options
 
     @property
     def where(self) -> str:
@@ -182,7 +192,7 @@ def chosen_protocol(
     return of[name]
 
 
-def judge_settings(default_model: str, asking: LlmUsage | None = None) -> JudgeSettings | None:
+def judge_settings(default_model: str, usage: LlmUsage | None = None) -> JudgeSettings | None:
     """Return the judge that the environment configures, or None without one.
 
     Each of our variables takes precedence over the harness's variables:
@@ -205,16 +215,16 @@ def judge_settings(default_model: str, asking: LlmUsage | None = None) -> JudgeS
 
     Args:
         default_model: the model if the environment names none.
-        asking: options of the command, instead of the limits in the environment.
+        usage: options and counts of the command, instead of the limits in the environment.
 
     Raises:
         LmmsEgoplanError: an address, key, number, parameter or file of prices is malformed, or the
             settings for Azure are incomplete.
     """
     model = _first(_MODEL) or default_model
-    if asking is None:
-        asking = _asking(_first((PRICES,)), _first((MAX_REQUESTS,)), _first((MAX_COST,)))
-    limits = {"asking": asking, **_limits()}
+    if usage is None:
+        usage = _usage_of_run(_first((PRICES,)), _first((MAX_REQUESTS,)), _first((MAX_COST,)))
+    limits = {"usage": usage, **_limits()}
     if model == DEMO:
         return JudgeSettings(DEMO, **limits)
     api_type = os.environ.get("API_TYPE", "").strip().lower()
@@ -240,7 +250,7 @@ def judge_settings(default_model: str, asking: LlmUsage | None = None) -> JudgeS
 def language_model(
     default_model: str,
     name: str | None = None,
-    asking: LlmUsage | None = None,
+    usage: LlmUsage | None = None,
     concurrency: int | None = None,
 ) -> JudgeSettings:
     """Return the judge or other language model that the environment configures.
@@ -248,27 +258,26 @@ def language_model(
     Args:
         default_model: the model if neither `name` nor the environment names one.
         name: name of the model at the endpoint; overrides the environment.
-        asking: options of the command. An estimate needs no endpoint.
+        usage: options and counts of the command. An estimate needs no endpoint.
         concurrency: overrides the environment.
 
     Raises:
         LmmsEgoplanError: no model is configured, a setting is wrong, or the file of prices lacks
             the model.
     """
-    settings = judge_settings(default_model, asking)
-    if settings is None and asking is not None and asking.is_estimate:
+    settings = judge_settings(default_model, usage)
+    if settings is None and usage is not None and usage.options.is_estimate:
         settings = JudgeSettings(set_model()[1] or default_model)
     if settings is None:
         raise LmmsEgoplanError(
             f"No language model is configured. Set one with the judge's variables:\n{HOW_TO_SET}"
         )
-    if asking and asking.prices and settings.model != DEMO:
-        asking.price(name or settings.model)
-    asking = asking or settings.asking
+    if usage and usage.options.prices and settings.model != DEMO:
+        usage.options.price(name or settings.model)
     return replace(
         settings,
         model=name or settings.model,
-        asking=asking,
+        usage=usage or settings.usage,
         concurrency=concurrency or settings.concurrency,
     )
 
@@ -402,8 +411,8 @@ def _set_token_limit(limits: dict[str, Any], name: str, value: Any) -> None:
 
 
 @functools.cache
-def _asking(prices: str, requests: str, cost: str) -> LlmUsage:
-    """Return the limits that all tasks of this process share: its part of those of the run."""
+def _usage_of_run(prices: str, requests: str, cost: str) -> LlmUsage:
+    """Return the counts that all tasks of this process share, with its part of the limits."""
     processes = num_processes()
     max_requests = None
     if requests:
@@ -419,9 +428,12 @@ def _asking(prices: str, requests: str, cost: str) -> LlmUsage:
         max_cost = math.nan
     if max_cost is not None and not 0 <= max_cost < math.inf:
         raise LmmsEgoplanError(f"{MAX_COST} is {cost!r}; set a number from 0")
-    return LlmUsage(
-        prices=Path(prices) if prices else None, max_requests=max_requests, max_cost=max_cost
+    options = LlmOptions(
+        prices=read_prices(Path(prices) if prices else None),
+        max_requests=max_requests,
+        max_cost=max_cost,
     )
+    return LlmUsage(options)
 
 
 def _parameters(text: str) -> dict[str, Any]:

@@ -1,129 +1,75 @@
-"""Count the requests and tokens of a command's steps, and describe their cost."""
+"""Define the options of a command that asks a language model, and what it counts."""
 
-import math
-import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.judgement import Prompt
-from lmms_egoplan.judging.prices import PriceList
-
-# A run logs its expected cost after this many replies, and again as they double.
-FIRST_REPLIES = 20
-# Estimated tokens of an image: gpt-4o uses 765 for 513 to 1024 pixels (85, plus 170 for each of 4
-# tiles).
-IMAGE_TOKENS = 765
-# Pieces similar to those of GPT-4's tokenizer. A long word counts as several tokens.
-_PIECE = re.compile(
-    r"""
-    ([^\W\d_]+)         # a word
-    | \d{1,3}           # up to three digits
-    | [^\w\s]{1,4}      # up to four signs
-    | _+
-    | \s*\n\s*          # a line break with the whitespace around it
-    | [^\S\n]{2,}       # several blanks
-    """,
-    re.VERBOSE,
-)
-_WORD_BYTES = 8
-
-
-def prompt_tokens(prompt: Prompt) -> int:
-    """Estimate the tokens of a prompt, with pieces similar to those of GPT-4's tokenizer.
-
-    >>> prompt_tokens(Prompt("00:00:01.50 | open the refrigerator"))
-    12
-    """
-    tokens = IMAGE_TOKENS * len(prompt.images)
-    for piece in _PIECE.finditer(prompt.system + prompt.text):
-        word = piece[1] or ""
-        tokens += math.ceil(len(word.encode()) / _WORD_BYTES) or 1
-    return tokens
+from lmms_egoplan.judging.limits import Limits
+from lmms_egoplan.judging.prices import ModelPrice, PriceList
+from lmms_egoplan.judging.tokens import StepUsage, prompt_tokens
+from lmms_egoplan.judging.variables import MAX_COST, MAX_REQUESTS, PRICES
 
 
 @dataclass(frozen=True)
-class ReplyTokens:
-    """The prompt and reply tokens of a request; None where the endpoint reports none."""
-
-    prompt: int | None
-    reply: int | None
-
-    @property
-    def is_known(self) -> bool:
-        """True if both numbers are known."""
-        return self.prompt is not None and self.reply is not None
-
-    @classmethod
-    def total(cls, requests: Sequence["ReplyTokens"]) -> "ReplyTokens":
-        """Return the sums over several requests; None if a number is unknown."""
-        return cls(
-            _sum_of_known([tokens.prompt for tokens in requests]),
-            _sum_of_known([tokens.reply for tokens in requests]),
-        )
-
-
-def _sum_of_known(numbers: Sequence[int | None]) -> int | None:
-    """Return a sum; None if a number is unknown."""
-    total = 0
-    for number in numbers:
-        if number is None:
-            return None
-        total += number
-    return total
-
-
-@dataclass(frozen=True)
-class Step:
-    """The requests of one step of a command.
+class LlmOptions:
+    """Options of one command that asks a language model.
 
     Attributes:
-        title: Name of the step.
-        requests: Number of requests; None if unknown.
-        prompt_tokens: Tokens of all prompts.
-        reply_tokens: Tokens of all replies; for an estimate, the maximum.
-        model: The model, as it is requested.
-        unknown: The part of the tokens that is unknown and not counted; "" for none.
-        expected: For an estimate, the expected number of reply tokens; None without a stored reply.
-        stored: Number of the stored replies whose mean is expected.
+        retry_rejected: If True, ask again where the cached reply was rejected.
+        is_estimate: If True, send nothing.
+        prices: Prices by model; None if they are unknown.
+        batch: If True, use the batches of the endpoint, for half the price.
+        probes: If True, test the model with one request, in the form of the first prompts.
+        max_requests: Maximum number of requests; None for no limit.
+        max_cost: Maximum cost, in the currency of the prices; None for no limit.
+
+    Raises:
+        LmmsEgoplanError: the prices are missing, although the cost has a limit; or the limit on
+            requests allows only the test request.
     """
 
-    title: str
-    requests: int | None
-    prompt_tokens: int
-    reply_tokens: int
-    model: str
-    unknown: str = ""
-    expected: int | None = None
-    stored: int = 0
+    retry_rejected: bool = False
+    is_estimate: bool = False
+    prices: PriceList | None = None
+    batch: bool = False
+    probes: bool = False
+    max_requests: int | None = None
+    max_cost: float | None = None
 
-    @classmethod
-    def of_replies(cls, title: str, tokens: Sequence[ReplyTokens], model: str) -> "Step":
-        """Return a step of replies with these tokens."""
-        num_unknown = sum(not reply.is_known for reply in tokens)
-        return cls(
-            title,
-            requests=len(tokens),
-            prompt_tokens=sum(reply.prompt or 0 for reply in tokens),
-            reply_tokens=sum(reply.reply or 0 for reply in tokens),
-            model=model,
-            unknown=f"{num_unknown} replies without counts" if num_unknown else "",
-        )
+    def __post_init__(self) -> None:
+        if self.probes and self.max_requests == 1:
+            raise LmmsEgoplanError(
+                f"--max-requests ({MAX_REQUESTS}) is 1; set at least 2: one is the test request"
+            )
+        if self.max_cost is not None and self.prices is None:
+            raise LmmsEgoplanError(
+                f"--max-cost ({MAX_COST}) needs a file of prices; set --prices ({PRICES})"
+            )
 
-    def describe(self, *, is_estimate: bool = False) -> str:
-        """Return the numbers in words."""
-        requests = "" if self.requests is None else f"{self.requests:,} requests, "
-        prompt_tokens = f"{self.prompt_tokens:,} prompt tokens"
-        reply_tokens = f"{self.reply_tokens:,} reply tokens"
-        if is_estimate:
-            prompt_tokens = f"~{prompt_tokens}"
-            reply_tokens = f"at most {reply_tokens}"
-        text = f"{requests}{prompt_tokens}, {reply_tokens}"
-        if self.expected is not None:
-            text += f" (expected: ~{self.expected:,}, from {self.stored:,} stored replies)"
-        text += f" of {self.model}"
-        if self.unknown:
-            text += f" and {self.unknown}"
-        return text
+    def price(self, model: str) -> ModelPrice:
+        """Return the price of a model; raise `LmmsEgoplanError` if there is none."""
+        if self.prices is None:
+            raise LmmsEgoplanError(f"No price for {model}; set --prices ({PRICES})")
+        return self.prices.price(model)
+
+    def cost(self, model: str, prompt_tokens: int | None, reply_tokens: int | None) -> float | None:
+        """Return the cost of a request.
+
+        Returns None without a file of prices, or if a number of tokens is unknown.
+        """
+        if self.prices is None or prompt_tokens is None or reply_tokens is None:
+            return None
+        return self.prices.cost(model, prompt_tokens, reply_tokens)
+
+    def highest_cost(self, model: str, prompt: Prompt, max_tokens: int) -> float:
+        """Return the cost of a request whose reply reaches its token limit.
+
+        Returns 0 without a limit on the cost.
+        """
+        if self.max_cost is None:
+            return 0.0
+        return self.cost(model, prompt_tokens(prompt), max_tokens) or 0.0
 
 
 @dataclass
@@ -141,99 +87,29 @@ class Verdicts:
     cut: int = 0
 
 
-def _unique(names: Iterable[str]) -> str:
-    """Join names in their order, each once, without empty ones."""
-    return ", ".join(dict.fromkeys(name for name in names if name))
+@dataclass
+class LlmUsage:
+    """Counts of one command, or of the judged tasks of one run.
 
-
-def total_step(steps: Sequence[Step]) -> Step:
-    """Return the sum of several steps.
-
-    Reply tokens are expected if they are expected for every step that has requests.
+    Attributes:
+        options: The options of the command.
+        is_tested: Whether the model got its test request; see `LlmOptions.probes`.
+        asked: Number of prompts that need a JSON reply.
+        lost: Number of these prompts without a usable reply.
+        models: Prompt name -> model that replied.
+        steps: Steps with the requests of this run, or of the estimate.
+        verdicts: The replies so far by model and way of reading them.
+        limits: The requests and the cost so far, and their limits.
     """
-    asked = [step for step in steps if step.requests]
-    expected = None
-    if asked and all(step.expected is not None for step in asked):
-        expected = sum(step.expected or 0 for step in asked)
-    return Step(
-        "Total",
-        requests=sum(step.requests or 0 for step in steps) or None,
-        prompt_tokens=sum(step.prompt_tokens for step in steps),
-        reply_tokens=sum(step.reply_tokens for step in steps),
-        model=_unique(step.model for step in steps),
-        unknown=_unique(step.unknown for step in steps),
-        expected=expected,
-        stored=sum(step.stored for step in steps),
-    )
 
+    options: LlmOptions = LlmOptions()
+    is_tested: bool = False
+    asked: int = 0
+    lost: int = 0
+    models: dict[str, str] = field(default_factory=dict)
+    steps: list[StepUsage] = field(default_factory=list)
+    verdicts: dict[Any, Verdicts] = field(default_factory=dict)
+    limits: Limits = field(init=False)
 
-def cost_lines(
-    steps: Sequence[Step], prices: PriceList | None, *, is_estimate: bool, batch: bool
-) -> Iterator[str]:
-    """Yield lines about the requests and tokens of steps, and about their price.
-
-    The price comes last, if there is a file of prices.
-
-    Raises:
-        LmmsEgoplanError: the price file lacks a model. All other lines are yielded before.
-    """
-    total = total_step(steps)
-    for step in (*steps, total):
-        yield f"{step.title}: {step.describe(is_estimate=is_estimate)}"
-    if is_estimate:
-        yield (
-            "Cached replies are not counted, nor second requests after an unusable reply. Prompt "
-            f"tokens are approximate; an image counts as {IMAGE_TOKENS}. Expected reply tokens: "
-            "the mean of stored replies of the same endpoint and model to prompts that begin "
-            "alike, if there are any."
-        )
-    if prices is not None:
-        price = _price(steps, total, prices, is_estimate=is_estimate)
-        line = f"Price: {price}, by {prices.file}"
-        if batch:
-            line += " (half as much as live)"
-        if total.unknown:
-            line += f", without {total.unknown}"
-        yield line
-
-
-def _price(steps: Sequence[Step], total: Step, prices: PriceList, *, is_estimate: bool) -> str:
-    """Describe the price of steps: for prompts, for replies, and the expected price if known."""
-    prompt_costs = [step.prompt_tokens * prices.price(step.model).input for step in steps]
-    reply_costs = [step.reply_tokens * prices.price(step.model).output for step in steps]
-    for_prompts = sum(prompt_costs) / prices.tokens
-    for_replies = sum(reply_costs) / prices.tokens
-    if is_estimate:
-        text = f"~{for_prompts:,.2f} for prompts, at most {for_replies:,.2f} for replies"
-    else:
-        text = f"{for_prompts:,.2f} for prompts, {for_replies:,.2f} for replies"
-    if total.expected is not None:
-        asked = [step for step in steps if step.requests]
-        expected_costs = [(step.expected or 0) * prices.price(step.model).output for step in asked]
-        expected = sum(expected_costs) / prices.tokens
-        text += f" (expected: ~{expected:,.2f}, so ~{for_prompts + expected:,.2f} in all)"
-    return text
-
-
-def expectation(first: Step, prices: PriceList | None, requests: int, max_tokens: int) -> str:
-    """Describe the expected cost of a run by the mean of its first replies, next to the bound.
-
-    Args:
-        first: The first replies, with known tokens.
-        prices: The prices; None if they are unknown.
-        requests: Number of requests of the run.
-        max_tokens: Token limit of a reply.
-    """
-    sent = requests * first.prompt_tokens / (first.requests or 1)
-    received = requests * first.reply_tokens / (first.requests or 1)
-    most_received = requests * max_tokens
-    text = (
-        f"{first.title}: by the first {first.requests} replies, {requests:,} requests take "
-        f"~{sent:,.0f} prompt tokens and ~{received:,.0f} reply tokens, at most {most_received:,}"
-    )
-    if prices is not None:
-        price = prices.price(first.model)
-        cost = (sent * price.input + received * price.output) / prices.tokens
-        most = (sent * price.input + requests * max_tokens * price.output) / prices.tokens
-        text += f"; price ~{cost:,.2f}, at most {most:,.2f}, by {prices.file}"
-    return text
+    def __post_init__(self) -> None:
+        self.limits = Limits(self.options.max_requests, self.options.max_cost)

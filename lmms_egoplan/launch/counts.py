@@ -10,10 +10,10 @@ from rich.table import Table
 
 from lmms_egoplan.benchmarks.conditions import no_visual
 from lmms_egoplan.benchmarks.subset import mark
-from lmms_egoplan.judging.asking import LlmUsage
 from lmms_egoplan.judging.judgement import DEMO
 from lmms_egoplan.judging.settings import JudgeSettings, judge_settings
-from lmms_egoplan.judging.usage import Step
+from lmms_egoplan.judging.tokens import StepUsage
+from lmms_egoplan.judging.usage import LlmOptions
 from lmms_egoplan.launch.plan import Plan
 from lmms_egoplan.launch.tasks import Task
 from lmms_egoplan.task_files import read_task_file
@@ -98,28 +98,28 @@ def _total(counts: Sequence[TaskCounts]) -> TaskCounts:
     )
 
 
-def check_prices(plan: Plan, usage: LlmUsage) -> None:
+def check_prices(plan: Plan, options: LlmOptions) -> None:
     """Check that a file of prices, if there is one, has the model of each judge.
 
     Raises:
         LmmsEgoplanError: It lacks a model.
     """
-    if usage.prices is None:
+    if options.prices is None:
         return
     for task in plan.leaves.values():
         settings = paid_judge(task)
         if settings is not None:
-            usage.price(settings.model)
+            options.price(settings.model)
 
 
 def used_steps(
     plan: Plan, tasks: "Mapping[str, TaskRun]", counts: Sequence[TaskCounts]
-) -> list[Step]:
+) -> list[StepUsage]:
     """Return the tokens of the judges of a run, as its results report them.
 
     They are what the judgements cost when made.
     """
-    steps: list[Step] = []
+    steps: list[StepUsage] = []
     questions = {task.task: task.questions for task in counts}
     for name, task in plan.leaves.items():
         settings = paid_judge(task)
@@ -130,7 +130,7 @@ def used_steps(
         known = int(tasks[name].number("judge_tokens_of") or 0)
         missing = questions[name] - known
         unknown = f"an unknown number for {missing} answers of {name}" if missing else ""
-        steps.append(Step(name, None, sent, received, settings.model, unknown))
+        steps.append(StepUsage(name, None, sent, received, settings.model, unknown))
     return steps
 
 

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.backends import find_backend
-from lmms_egoplan.judging.asking import LlmUsage
+from lmms_egoplan.judging.prices import read_prices
+from lmms_egoplan.judging.usage import LlmOptions
 from lmms_egoplan.judging.variables import MAX_COST, MAX_REQUESTS, PRICES
 from lmms_egoplan.launch.checks import find_problems, gpu_memory
 from lmms_egoplan.launch.counts import check_prices
@@ -146,7 +147,7 @@ def _check_prices(plan: Plan, options: RunOptions) -> None:
     Raises:
         LmmsEgoplanError: The file is missing, malformed or incomplete.
     """
-    check_prices(plan, LlmUsage(prices=options.prices, max_cost=options.max_cost))
+    check_prices(plan, LlmOptions(prices=read_prices(options.prices), max_cost=options.max_cost))
 
 
 def _default_folder(model: str) -> Path:

@@ -10,7 +10,9 @@ import typer
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
-from lmms_egoplan.judging.asking import LlmUsage
+from lmms_egoplan.judging.prices import read_prices
+from lmms_egoplan.judging.printing import print_steps
+from lmms_egoplan.judging.usage import LlmOptions
 from lmms_egoplan.launch.counts import MEASURED, TaskCounts, count_tasks, print_counts, used_steps
 from lmms_egoplan.launch.plan import Plan
 from lmms_egoplan.launch.state import STATE, watch, write_state
@@ -41,7 +43,7 @@ def start(plan: Plan, prices: Path | None) -> None:
         typer.echo(f"\n$ {plan.render_command()}")
         results, task_runs = evaluate(plan, counts)
         write_report(results, plan.out / "report")
-        LlmUsage(prices=prices, steps=used_steps(plan, task_runs, counts)).print_cost()
+        print_steps(used_steps(plan, task_runs, counts), LlmOptions(prices=read_prices(prices)))
 
 
 def _write_script(plan: Plan, path: Path, counts: Sequence[TaskCounts]) -> None:

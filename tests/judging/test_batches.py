@@ -6,19 +6,20 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from judge_server import JudgeServer, Reply
 from judging.asked import KEY, SCALE, environment, judge, request
 from lmms_egoplan.judging import batches
-from lmms_egoplan.judging.asking import LlmUsage
 from lmms_egoplan.judging.cache import JudgementCache, cache_key, default_cache_path
 from lmms_egoplan.judging.failures import JudgeError
 from lmms_egoplan.judging.judge import judge_all
 from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.probe import probe
 from lmms_egoplan.judging.settings import JudgeSettings, judge_settings
+from lmms_egoplan.judging.usage import LlmOptions, LlmUsage
 from patience import FOREVER_S, running, wait_until
 
 PROMPTS = [f"prompt {number}" for number in range(12)]
@@ -37,7 +38,7 @@ def shorten(change):
 
 
 def in_batches(url, prompts=PROMPTS, **settings):
-    return judge(url, prompts, asking=LlmUsage(batch=True), **settings)
+    return judge(url, prompts, usage=LlmUsage(LlmOptions(batch=True)), **settings)
 
 
 def pending():
@@ -78,7 +79,9 @@ def test_batches_and_live_requests_give_the_same_outcomes(tmp_path, monkeypatch,
         folder = tmp_path / str(is_batch)
         monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(folder))
         with JudgeServer(mixed) as server:
-            judged.append(judge(server.url, PROMPTS, 12, asking=LlmUsage(batch=is_batch)))
+            judged.append(
+                judge(server.url, PROMPTS, 12, usage=LlmUsage(LlmOptions(batch=is_batch)))
+            )
             prompts.append(sorted(server.prompts))
             assert len(server.batches) == 3 * is_batch
             port = server.url.split(":")[2]
@@ -370,7 +373,7 @@ def test_batches_at_another_endpoint_are_named(log):
 def judge_in_batches():
     """Judge the prompts in batches and print the ratings; run by the processes."""
     shorten(setattr)
-    settings = JudgeSettings(**vars(judge_settings("none")) | {"asking": LlmUsage(batch=True)})
+    settings = replace(judge_settings("none"), usage=LlmUsage(LlmOptions(batch=True)))
     judgements = judge_all([request(prompt) for prompt in PROMPTS], SCALE, settings)
     print(*(judgement.rating for judgement in judgements))
 

@@ -7,8 +7,10 @@ import pytest
 
 from judge_server import JudgeServer, Reply
 from judging.asked import judge
-from lmms_egoplan.judging.asking import LlmUsage
+from lmms_egoplan.judging.prices import read_prices
+from lmms_egoplan.judging.printing import print_cost
 from lmms_egoplan.judging.text import read_reply
+from lmms_egoplan.judging.usage import LlmOptions, LlmUsage
 
 pytestmark = pytest.mark.usefixtures("data")
 
@@ -16,41 +18,41 @@ KIND = "Rate the answer to this question about a kitchen. " * 3
 PROMPTS = [f"{KIND}{number}" for number in range(30)]
 
 
-def usage(prompt, completion, total=None, reasoning=None, *, is_nested=True):
-    counts = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": total}
+def counts(prompt, completion, total=None, reasoning=None, *, is_nested=True):
+    reported = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": total}
     if reasoning is not None:
-        counts |= {"reasoning_tokens": reasoning} if not is_nested else {}
-        counts |= (
+        reported |= {"reasoning_tokens": reasoning} if not is_nested else {}
+        reported |= (
             {"completion_tokens_details": {"reasoning_tokens": reasoning}} if is_nested else {}
         )
-    return counts
+    return reported
 
 
-def body(counts, text="Rating: [[1]]", model="judge"):
+def body(reported, text="Rating: [[1]]", model="judge"):
     choice = {"message": {"content": text}, "finish_reason": "stop"}
-    return json.dumps({"model": model, "choices": [choice], "usage": counts})
+    return json.dumps({"model": model, "choices": [choice], "usage": reported})
 
 
 def test_tokens_of_reasoning_are_counted_once():
     cases = {
-        "OpenAI: the completion includes them": (usage(20, 1112, 1132, 1100), 1112),
-        "xAI: only the total includes them": (usage(20, 12, 1132, 1100), 1112),
-        "xAI with fewer than visible ones": (usage(20, 100, 150, 30), 130),
-        "Gemini: only the total, and they are not named": (usage(758, 102, 1725), 967),
-        "Gemini without a visible token": (usage(21, None, 81), 60),
-        "outside the details": (usage(20, 12, 1132, 1100, is_nested=False), 1112),
-        "no total": (usage(20, 12, None, 1100), 1112),
-        "no total, perhaps included": (usage(20, 1112, None, 1100), 1112),
-        "a total of prompt and completion": (usage(20, 12, 32, 1100), 1112),
-        "no reasoning": (usage(20, 12, 32, 0), 12),
-        "a total that is too small": (usage(20, 12, 3), 12),
-        "no counts": (usage(None, None), None),
-        "malformed counts": (usage("20", 12, "32", [1]), 12),
-        "too large for the cache": (usage(20, 2**62, None, 2**63 - 1), None),
+        "OpenAI: the completion includes them": (counts(20, 1112, 1132, 1100), 1112),
+        "xAI: only the total includes them": (counts(20, 12, 1132, 1100), 1112),
+        "xAI with fewer than visible ones": (counts(20, 100, 150, 30), 130),
+        "Gemini: only the total, and they are not named": (counts(758, 102, 1725), 967),
+        "Gemini without a visible token": (counts(21, None, 81), 60),
+        "outside the details": (counts(20, 12, 1132, 1100, is_nested=False), 1112),
+        "no total": (counts(20, 12, None, 1100), 1112),
+        "no total, perhaps included": (counts(20, 1112, None, 1100), 1112),
+        "a total of prompt and completion": (counts(20, 12, 32, 1100), 1112),
+        "no reasoning": (counts(20, 12, 32, 0), 12),
+        "a total that is too small": (counts(20, 12, 3), 12),
+        "no counts": (counts(None, None), None),
+        "malformed counts": (counts("20", 12, "32", [1]), 12),
+        "too large for the cache": (counts(20, 2**62, None, 2**63 - 1), None),
     }
     counted = {
-        name: read_reply(body(counts), "judge").completion_tokens
-        for name, (counts, _) in cases.items()
+        name: read_reply(body(reported), "judge").completion_tokens
+        for name, (reported, _) in cases.items()
     }
     assert {
         name: (counted[name], tokens)
@@ -62,11 +64,11 @@ def test_tokens_of_reasoning_are_counted_once():
 def test_the_cost_of_a_run_includes_reasoning(capsys, tmp_path):
     prices = tmp_path / "prices.json"
     prices.write_text('{"judge": {"input": 0, "output": 1000}}')
-    asking = LlmUsage(prices=prices)
-    with JudgeServer(lambda *_: Reply(body=body(usage(20, 12, 1132, 1100)).encode())) as server:
-        (judgement,) = judge(server.url, PROMPTS[:1], asking=asking)
+    usage = LlmUsage(LlmOptions(prices=read_prices(prices)))
+    with JudgeServer(lambda *_: Reply(body=body(counts(20, 12, 1132, 1100)).encode())) as server:
+        (judgement,) = judge(server.url, PROMPTS[:1], usage=usage)
         assert (judgement.rating, judgement.completion_tokens) == (1, 1112)
-    asking.print_cost()
+    print_cost(usage)
     output = capsys.readouterr().out
     assert "1,112 reply tokens" in output
     assert "1.11 for replies" in output
@@ -75,17 +77,17 @@ def test_the_cost_of_a_run_includes_reasoning(capsys, tmp_path):
 @pytest.mark.parametrize(("visible", "reasoning"), [(50, 4000), (12, 38)])
 def test_a_reply_at_the_limit_is_cut_off_with_and_without_its_reasoning(visible, reasoning):
     """Some endpoints limit visible tokens, others all of them, and some always report ``stop``."""
-    counts = usage(20, visible, 20 + visible + reasoning, reasoning)
-    with JudgeServer(lambda *_: Reply(body=body(counts).encode())) as server:
+    reported = counts(20, visible, 20 + visible + reasoning, reasoning)
+    with JudgeServer(lambda *_: Reply(body=body(reported).encode())) as server:
         (judgement,) = judge(server.url, PROMPTS[:1], max_tokens=50)
     assert judgement.rating is None
     assert "cut off" in judgement.error
 
 
 def estimate(url, prompts, capsys, model="judge", prices=None):
-    asking = LlmUsage(is_estimate=True, prices=prices)
-    judge(url, prompts, asking=asking, model=model)
-    asking.print_cost()
+    usage = LlmUsage(LlmOptions(is_estimate=True, prices=read_prices(prices)))
+    judge(url, prompts, usage=usage, model=model)
+    print_cost(usage)
     return capsys.readouterr().out
 
 
@@ -101,7 +103,7 @@ def test_an_estimate_has_the_expected_cost_by_stored_replies_next_to_the_bound(c
         tokens = 7000 if model == "judge-mini" else 100 + int(prompt.split()[-1])
         return Reply(
             body=body(
-                usage(20, tokens, 20 + tokens), model=model.replace("judge", "judge-2026")
+                counts(20, tokens, 20 + tokens), model=model.replace("judge", "judge-2026")
             ).encode()
         )
 
@@ -132,12 +134,13 @@ def test_an_estimate_has_the_expected_cost_by_stored_replies_next_to_the_bound(c
 def test_a_run_logs_the_expected_cost_by_its_first_replies(log, tmp_path):
     prices = tmp_path / "prices.json"
     prices.write_text('{"judge": {"input": 1000, "output": 1000}}')
-    with JudgeServer(lambda *_: Reply(body=body(usage(20, 12, 132, 100)).encode())) as server:
-        judge(server.url, PROMPTS[:20], asking=LlmUsage(prices=prices))
+    with JudgeServer(lambda *_: Reply(body=body(counts(20, 12, 132, 100)).encode())) as server:
+        options = LlmOptions(prices=read_prices(prices))
+        judge(server.url, PROMPTS[:20], usage=LlmUsage(options))
         assert [
             line for line in log if "first 20 replies" in line
         ] == []  # the summary has the cost
-        judge(server.url, [f"{prompt} again" for prompt in PROMPTS], asking=LlmUsage(prices=prices))
+        judge(server.url, [f"{prompt} again" for prompt in PROMPTS], usage=LlmUsage(options))
     (line,) = [line for line in log if "first 20 replies" in line]
     for fact in (
         "30 requests",

@@ -10,7 +10,6 @@ from judge_server import JudgeServer, Reply
 from judging.asked import KEY
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import json_lines
-from lmms_egoplan.judging.asking import LlmUsage
 from lmms_egoplan.judging.json_replies import (
     CUT_OFF,
     NO_REPLY,
@@ -21,7 +20,9 @@ from lmms_egoplan.judging.json_replies import (
 )
 from lmms_egoplan.judging.judge import complete_all
 from lmms_egoplan.judging.judgement import Prompt
+from lmms_egoplan.judging.printing import finish
 from lmms_egoplan.judging.settings import JudgeSettings, language_model
+from lmms_egoplan.judging.usage import LlmOptions, LlmUsage
 from lmms_egoplan.rejections import Rejection, counted
 
 VALUE = {"goal": "make tea", "steps": ["fill the kettle", {"then": 2}]}
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("data")
 
 
 def ask(server, names, **options):
-    settings = JudgeSettings("model", server.url, KEY, 4, asking=LlmUsage(**options))
+    settings = JudgeSettings("model", server.url, KEY, 4, usage=LlmUsage(LlmOptions(**options)))
     prompts = {name: name for name in names}
     values, rejections = ask_json("step", prompts, settings, "things", schema={"type": "object"})
     results = values | {rejection.where: rejection for rejection in rejections}
@@ -95,10 +96,10 @@ def test_rejected_replies_are_kept_until_they_are_retried():
         names.remove("filter")
         # An estimate counts the retries, but sends and deletes nothing.
         before = len(server.prompts)
-        asking = LlmUsage(retry_rejected=True, is_estimate=True)
-        settings = JudgeSettings("model", server.url, KEY, 4, asking=asking)
+        usage = LlmUsage(LlmOptions(retry_rejected=True, is_estimate=True))
+        settings = JudgeSettings("model", server.url, KEY, 4, usage=usage)
         ask_json("step", {name: name for name in names}, settings, "things")
-        assert (len(server.prompts), sum(step.requests for step in asking.steps)) == (before, 6)
+        assert (len(server.prompts), sum(step.requests for step in usage.steps)) == (before, 6)
         results = ask(server, names, retry_rejected=True)
         assert [name for name, value in results.items() if value == VALUE] == [
             "prose",
@@ -159,9 +160,9 @@ def test_a_schema_is_sent_after_a_refusal_for_another_reason():
 
 @pytest.mark.parametrize(("lost", "is_error"), [(10, False), (11, True), (0, False)])
 def test_losing_more_than_a_tenth_is_an_error(lost, is_error):
-    asking = LlmUsage(asked=100, lost=lost)
+    usage = LlmUsage(asked=100, lost=lost)
     with pytest.raises(LmmsEgoplanError, match="11 of 100") if is_error else nullcontext():
-        asking.finish()
+        finish(usage)
 
 
 def test_the_judges_variables_set_the_language_model(monkeypatch):

@@ -12,14 +12,15 @@ from judging.test_batches import shorten
 from lmms_egoplan.benchmarks.egointent.judge_protocol import scale_of
 from lmms_egoplan.benchmarks.egointent.prompts import FIELDS
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.judging.asking import LlmUsage
 from lmms_egoplan.judging.failures import JudgeError
 from lmms_egoplan.judging.json_replies import ask_json
 from lmms_egoplan.judging.judge import judge_all
 from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.limits import Limits
+from lmms_egoplan.judging.prices import read_prices
 from lmms_egoplan.judging.settings import JudgeSettings, judge_settings
-from lmms_egoplan.judging.usage import prompt_tokens
+from lmms_egoplan.judging.tokens import prompt_tokens
+from lmms_egoplan.judging.usage import LlmOptions, LlmUsage
 
 pytestmark = pytest.mark.usefixtures("data")
 PROMPTS = [f"prompt {n}" for n in range(30)]
@@ -93,7 +94,7 @@ def test_replies_without_text_count_as_unreadable(monkeypatch, batch):
         if batch and name not in ("only thinking", "nothing"):
             continue
         with JudgeServer(lambda *_, reply=reply: reply) as server:
-            error = stopped(server, PROMPTS[:12], asking=LlmUsage(batch=batch))
+            error = stopped(server, PROMPTS[:12], usage=LlmUsage(LlmOptions(batch=batch)))
             asked = len(server.prompts)
         # Without a limit, each prompt is asked three times. A batch may be sent again before the
         # limit is reached.
@@ -141,7 +142,7 @@ def test_the_tasks_of_a_run_count_together(monkeypatch):
 
 
 def test_the_tasks_of_egointent_count_together():
-    asking = LlmUsage()
+    usage = LlmUsage()
     with JudgeServer(lambda *_: Reply("no idea")) as server:
         for start in range(0, 30, 5):
             with pytest.raises(JudgeError) if start else pytest.MonkeyPatch.context():
@@ -150,15 +151,15 @@ def test_the_tasks_of_egointent_count_together():
                     PROMPTS[start : start + 5],
                     CONCURRENCY,
                     scale=scale_of(list(FIELDS)),
-                    asking=asking,
+                    usage=usage,
                 )
         assert len(server.prompts) < 2 * 15
 
 
 def test_a_builder_without_readable_replies_stops():
-    asking = LlmUsage()
+    usage = LlmUsage()
     with JudgeServer(lambda *_: Reply('["of another form"]')) as server:
-        settings = JudgeSettings("model", server.url, KEY, CONCURRENCY, asking=asking)
+        settings = JudgeSettings("model", server.url, KEY, CONCURRENCY, usage=usage)
         with pytest.raises(JudgeError, match=r"20 replies.*of another form"):
             ask_json("step", {prompt: prompt for prompt in PROMPTS}, settings, "title")
         assert len(server.prompts) < 20 + CONCURRENCY
@@ -167,15 +168,15 @@ def test_a_builder_without_readable_replies_stops():
 @pytest.mark.parametrize("batch", [False, True])
 def test_a_limit_on_requests_ends_judging_and_the_same_command_resumes(batch):
     def limited(requests):
-        return LlmUsage(batch=batch, max_requests=requests)
+        return LlmUsage(LlmOptions(batch=batch, max_requests=requests))
 
     with JudgeServer(lambda *_: Reply()) as server:
-        error = stopped(server, asking=limited(12))
+        error = stopped(server, usage=limited(12))
         assert len(server.prompts) == len(list(select("key", "judgements"))) == 12
         assert "12 requests" in str(error)
         assert sum(judgement.rating == 1 for judgement in error.judgements) == 12
-        stopped(server, asking=limited(12))
-        judge(server.url, PROMPTS, asking=limited(12))
+        stopped(server, usage=limited(12))
+        judge(server.url, PROMPTS, usage=limited(12))
     assert len(server.prompts) == len(PROMPTS)
 
 
@@ -188,7 +189,7 @@ def test_a_limit_that_allows_only_test_requests_is_refused(monkeypatch, processe
     ):
         judge_settings("judge")
     with pytest.raises(LmmsEgoplanError, match="--max-requests"):
-        LlmUsage(probes=True, max_requests=1)
+        LlmOptions(probes=True, max_requests=1)
 
 
 def test_requests_about_batches_do_not_count(monkeypatch):
@@ -203,7 +204,9 @@ def test_requests_about_batches_do_not_count(monkeypatch):
 
     with JudgeServer(lambda *_: Reply()) as server:
         server.on_batch = fail_once
-        judgements = judge(server.url, PROMPTS[:12], asking=LlmUsage(batch=True, max_requests=12))
+        judgements = judge(
+            server.url, PROMPTS[:12], usage=LlmUsage(LlmOptions(batch=True, max_requests=12))
+        )
     assert not failing
     assert [judgement.rating for judgement in judgements] == [1] * 12
 
@@ -211,27 +214,27 @@ def test_requests_about_batches_do_not_count(monkeypatch):
 def test_repeats_and_retries_count_as_requests():
     for reply in (Reply("no idea"), Reply("busy", status=500, headers={"Retry-After-Ms": "1"})):
         with JudgeServer(lambda *_, reply=reply: reply) as server:
-            stopped(server, asking=LlmUsage(max_requests=7))
+            stopped(server, usage=LlmUsage(LlmOptions(max_requests=7)))
             assert len(server.prompts) == 7
 
 
-def prices(folder, number=1.0):
+def prices(folder, number=1.0, *, batch=False):
     path = folder / "prices.json"
     path.write_text(json.dumps({"judge": {"input": number, "output": number}}))
-    return path
+    return read_prices(path, batch=batch)
 
 
 def test_replies_without_text_cost_as_much_as_others(tmp_path):
     wrong = {}
     for name, reply in (WITHOUT_TEXT | {"filtered": body("null", '"content_filter"')}).items():
         with JudgeServer(lambda *_, reply=reply: reply) as server:
-            asking = LlmUsage(prices=prices(tmp_path), max_cost=10.5 * 0.0011)
-            error = stopped(server, asking=asking, max_tokens=10)
-        if (len(server.prompts), round(asking.limits.cost, 6)) != (
+            usage = LlmUsage(LlmOptions(prices=prices(tmp_path), max_cost=10.5 * 0.0011))
+            error = stopped(server, usage=usage, max_tokens=10)
+        if (len(server.prompts), round(usage.limits.cost, 6)) != (
             10,
             0.011,
         ) or "--max-cost" not in str(error):
-            wrong[name] = len(server.prompts), asking.limits.cost, str(error)
+            wrong[name] = len(server.prompts), usage.limits.cost, str(error)
     assert not wrong
 
 
@@ -239,7 +242,9 @@ def test_the_cost_stays_below_its_limit(tmp_path):
     cost = 0.0011
     with JudgeServer(lambda *_: ANSWER) as server:
         error = stopped(
-            server, asking=LlmUsage(prices=prices(tmp_path), max_cost=10.5 * cost), max_tokens=10
+            server,
+            usage=LlmUsage(LlmOptions(prices=prices(tmp_path), max_cost=10.5 * cost)),
+            max_tokens=10,
         )
         assert len(server.prompts) == 10
     assert "--max-cost" in str(error)
@@ -249,9 +254,10 @@ def test_the_cost_stays_below_its_limit(tmp_path):
 def test_a_limit_below_the_bound_of_one_request_sends_none(tmp_path, max_cost, max_tokens):
     for probes in (False, True):
         with JudgeServer(lambda *_: ANSWER) as server:
-            asking = LlmUsage(prices=prices(tmp_path), max_cost=max_cost, probes=probes)
+            options = LlmOptions(prices=prices(tmp_path), max_cost=max_cost, probes=probes)
+            usage = LlmUsage(options)
             settings = JudgeSettings(
-                "judge", server.url, KEY, CONCURRENCY, max_tokens=max_tokens, asking=asking
+                "judge", server.url, KEY, CONCURRENCY, max_tokens=max_tokens, usage=usage
             )
             with pytest.raises(JudgeError, match="--max-cost"):
                 judge_all([request(prompt) for prompt in PROMPTS], SCALE, settings)
@@ -276,20 +282,21 @@ async def reserve_until_full():
 def test_the_upper_bounds_of_a_batch_stay_below_the_limit_on_the_cost(tmp_path):
     bound = (prompt_tokens(Prompt(PROMPTS[0])) + 500) / 2e6
     with JudgeServer(lambda *_: ANSWER) as server:
-        asking = LlmUsage(prices=prices(tmp_path), max_cost=12.5 * bound, batch=True)
-        stopped(server, asking=asking, max_tokens=500)
+        options = LlmOptions(prices=prices(tmp_path, batch=True), max_cost=12.5 * bound, batch=True)
+        usage = LlmUsage(options)
+        stopped(server, usage=usage, max_tokens=500)
         assert len(server.prompts) == 12
 
 
 def test_a_limit_on_the_cost_needs_prices_and_counts_of_tokens(tmp_path, monkeypatch):
     with pytest.raises(LmmsEgoplanError, match="--prices"):
-        LlmUsage(max_cost=1.0)
+        LlmOptions(max_cost=1.0)
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MAX_COST", "much")
     with pytest.raises(LmmsEgoplanError, match="MAX_COST is 'much'"):
         judge_settings("judge")
     body = b'{"choices": [{"message": {"content": "[[1]]"}}]}'
     with JudgeServer(lambda *_: Reply(body=body)) as server:
         monkeypatch.delenv("LMMS_EGOPLAN_JUDGE_MAX_COST")
-        error = stopped(server, asking=LlmUsage(prices=prices(tmp_path), max_cost=10.0))
+        error = stopped(server, usage=LlmUsage(LlmOptions(prices=prices(tmp_path), max_cost=10.0)))
         assert 1 <= len(server.prompts) <= CONCURRENCY
     assert "no numbers of tokens" in str(error)

@@ -8,7 +8,9 @@ import pytest
 
 from launch.mistakes import CHECKPOINT
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.judging.asking import LlmUsage
+from lmms_egoplan.judging.prices import read_prices
+from lmms_egoplan.judging.printing import print_steps
+from lmms_egoplan.judging.usage import LlmOptions
 from lmms_egoplan.launch.checks import find_problems, gpu_memory
 from lmms_egoplan.launch.counts import TaskCounts, check_prices, used_steps
 from lmms_egoplan.launch.plan import Plan, read_arguments
@@ -157,7 +159,7 @@ def test_tokens_of_a_run_are_those_of_its_results(monkeypatch, capsys):
         ("egothink_object_existence", None, 1000, 20, "judge"),
         ("egothink_reasoning_counting", None, 0, 0, "judge"),
     ]
-    LlmUsage(steps=steps).print_cost()
+    print_steps(steps, LlmOptions())
     total = capsys.readouterr().out.splitlines()[-1]
     assert "1,000 prompt tokens, 20 reply tokens" in total
     assert "2 answers of egothink_object_existence" in total
@@ -170,8 +172,8 @@ def test_price_needs_every_judge(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", "http://127.0.0.1:1/v1")
     chosen = plan(Path("f"), tasks=["egothink_object_existence", "egoplan_val"])
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "first")
-    check_prices(chosen, LlmUsage(prices=prices))
+    check_prices(chosen, LlmOptions(prices=read_prices(prices)))
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "second")
-    check_prices(chosen, LlmUsage())
+    check_prices(chosen, LlmOptions())
     with pytest.raises(LmmsEgoplanError, match=r"prices\.json.*second.*first"):
-        check_prices(chosen, LlmUsage(prices=prices))
+        check_prices(chosen, LlmOptions(prices=read_prices(prices)))

@@ -199,7 +199,7 @@ def describe(
         )
         rejections += unread
         # estimate two requests for each description
-        if settings.asking.is_estimate and not incomplete:
+        if settings.options.is_estimate and not incomplete:
             replies = {
                 key: {"description": str(activity.problem)} for key, activity in by_key.items()
             }
@@ -212,7 +212,7 @@ def describe(
             missing = _missing(by_key[key], text)
             if missing:
                 incomplete[key] = (text, missing)
-            if not missing or settings.asking.is_estimate:
+            if not missing or settings.options.is_estimate:
                 texts[key] = text
         if not incomplete:
             break

@@ -28,6 +28,7 @@ from lmms_egoplan.construction.actplan.views import choose_views, read_choices
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import json_lines
+from lmms_egoplan.judging.printing import finish_estimate
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.rejections import Rejection, counted
 from lmms_egoplan.report.actplan.figure_4 import write_figure_4
@@ -126,7 +127,7 @@ def build_instances(
         (tour, described[tour.activity]) for tour in tours if tour.activity in described
     ]
     all_views, unchosen = choose_views(usable_tours, choices, out / "views", settings)
-    settings.asking.finish_estimate()
+    finish_estimate(settings.usage)
     instances = [
         layout.Instance(
             described[tour_views.tour.activity], texts[tour_views.tour.activity], tour_views

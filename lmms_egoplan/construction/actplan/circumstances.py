@@ -164,14 +164,14 @@ def change(
         "change", prompts, settings, "changed problems", schema=SCHEMAS["change"]
     )
     rejections += rejected
-    for key in prompts if settings.asking.is_estimate else replies:
+    for key in prompts if settings.options.is_estimate else replies:
         name, circumstance = requests[key]
         result: Rejection | tuple[Problem, str] = (
             replace(normal[name], name=f"{name}_1"),
             CATEGORIES[0],
         )
         # an estimate assumes a changed problem of similar length
-        if not settings.asking.is_estimate:
+        if not settings.options.is_estimate:
             result = _read(replies[key], key, name, normal[name])
         if isinstance(result, Rejection):
             rejections.append(result)

@@ -196,7 +196,7 @@ def _without_model(
     by_hand = choices.get(str(tour.id))
     mark = _mark(tour, by_hand, objects, settings)
     record = _read_record(folder, mark)
-    if record is None or (record.rejections and settings.asking.retry_rejected):
+    if record is None or (record.rejections and settings.options.retry_rejected):
         if by_hand is None:
             candidates, unreadable = tours.read_candidates(tour)
             sharp = tours.sharp_and_different(candidates, _MOST_CANDIDATES)

@@ -13,8 +13,9 @@ from lmms_egoplan.construction.egointent.places import Place, find_places
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import json_lines
-from lmms_egoplan.judging.asking import LlmUsage
+from lmms_egoplan.judging.printing import finish_estimate
 from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
+from lmms_egoplan.judging.usage import LlmUsage
 from lmms_egoplan.rejections import Rejection, counted, none_left
 from lmms_egoplan.text import clean_text
 
@@ -24,7 +25,7 @@ CANDIDATE_KEYS = {name: f"{name}_candidates" for name in PROPOSED}
 
 
 def build(
-    narrations: Path, goalstep: Path, videos: Path, llm: str | None, asking: LlmUsage
+    narrations: Path, goalstep: Path, videos: Path, llm: str | None, usage: LlmUsage
 ) -> tuple[list[dict[str, Any]], list[Rejection]]:
     """Build steps from narrated videos as in sec. 3.3, except for the revision by people.
 
@@ -37,7 +38,7 @@ def build(
         goalstep: Goal-Step's annotations of the same videos.
         videos: Folder with ``<video_uid>.mp4``; missing videos are skipped.
         llm: Name of the language model. None means the environment's, or else `DEFAULT_MODEL`.
-        asking: Settings for requests to the language model.
+        usage: Options and counts of requests to the language model.
 
     Returns:
         Records in FORMAT.md's format, unverified, with the candidates under `CANDIDATE_KEYS` next
@@ -47,7 +48,7 @@ def build(
         LmmsEgoplanError: A file is invalid, no step is left, or the language model is not set or
             cannot be reached.
     """
-    settings = language_model(DEFAULT_MODEL, llm, asking)
+    settings = language_model(DEFAULT_MODEL, llm, usage)
     loaded = read_goalstep(goalstep)
     absent = absent_videos(loaded, videos)
     present = [video for video in loaded if video.video_uid not in absent]
@@ -80,7 +81,7 @@ def build(
     place_by_video, without_place = find_places(
         [video for video in present if video.video_uid in uids], narrated, videos, settings
     )
-    settings.asking.finish_estimate()
+    finish_estimate(settings.usage)
     rejections += [*without_candidates, *without_support, *without_place]
     if not steps:
         raise LmmsEgoplanError(f"{narrations}: no steps left. {none_left(rejections)}")

@@ -59,7 +59,7 @@ def propose(
     """
     prompts = {step.step_id: _candidates_prompt(step) for step in steps}
     replies, rejections = ask("candidates", prompts, read_proposal, settings, "candidates")
-    if settings.asking.is_estimate:  # assume the maximum number of candidates
+    if settings.options.is_estimate:  # assume the maximum number of candidates
         return {
             step.step_id: dict.fromkeys(PROPOSED, [step.narration.text] * _CANDIDATES)
             for step in steps
@@ -110,7 +110,7 @@ def supported(
         return read_support(proposed[step_id], reply)
 
     replies, rejections = ask("support", prompts, read, settings, "support before the cut")
-    if settings.asking.is_estimate:
+    if settings.options.is_estimate:
         return dict(proposed), []
     supported_candidates: dict[str, Candidates] = {}
     for step_id, verdicts in replies.items():

@@ -75,7 +75,7 @@ def find_places(
         for video in videos
         if isinstance(prompts[video.video_uid], Prompt) and video.video_uid not in place_by_video
     }
-    settings.asking.lost -= len(text_prompts)  # only the second prompt counts
+    settings.usage.lost -= len(text_prompts)  # only the second prompt counts
     places_from_texts, text_rejections = ask(
         "place", text_prompts, read_place, settings, "places without frames"
     )

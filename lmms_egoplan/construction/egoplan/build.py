@@ -27,8 +27,9 @@ from lmms_egoplan.construction.egoplan.statistics import KINDS, accuracies, buil
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import json_lines
-from lmms_egoplan.judging.asking import LlmUsage
+from lmms_egoplan.judging.printing import finish_estimate
 from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
+from lmms_egoplan.judging.usage import LlmUsage
 from lmms_egoplan.outputs import results_of
 from lmms_egoplan.rejections import Rejection, counted, none_left
 from lmms_egoplan.report.egoplan.statistics import statistics_files
@@ -93,7 +94,7 @@ def build(
     instruction_data: bool = False,
     seed: int = 0,
     drop: Sequence[str] = (),
-    asking: LlmUsage,
+    usage: LlmUsage,
 ) -> Built:
     """Build questions from narrated videos.
 
@@ -105,7 +106,7 @@ def build(
         instruction_data: Also build samples for action recognition.
         seed: Random seed for wrong choices and the order of choices.
         drop: Kinds to drop, from `KINDS`.
-        asking: Settings for requests to the language model.
+        usage: Options and counts of requests to the language model.
 
     Raises:
         LmmsEgoplanError: A kind is unknown, a file is invalid, or no question can be built. The
@@ -123,16 +124,16 @@ def build(
     else:
         sentences, unknown, rejections = read_ego4d(narrations.path, narrations.mean_gap, drop)
         videos, without_phrase = to_phrases(
-            sentences, unknown, language_model(DEFAULT_MODEL, asking=asking)
+            sentences, unknown, language_model(DEFAULT_MODEL, usage=usage)
         )
         rejections += without_phrase
     if goals is None or not videos:  # without videos, this requests nothing
         replies, unusable_replies = identify_goals(
-            videos, language_model(DEFAULT_MODEL, asking=asking)
+            videos, language_model(DEFAULT_MODEL, usage=usage)
         )
     else:
         replies, unusable_replies = read_goals(goals, videos)
-    asking.finish_estimate()
+    finish_estimate(usage)
     pooled, without_goal = pool_goals(videos, replies, drop)
     questions, without_question = make_questions(pooled, seed, drop)
     rejections += [*unusable_replies, *without_goal, *without_question]

@@ -61,7 +61,7 @@ def to_phrases(
     for name, reply in (replies | {rejection.where: rejection for rejection in rejected}).items():
         uid, texts = requests[name]
         # An estimate has no phrases. It continues with the sentences, which are slightly longer.
-        results = texts if settings.asking.is_estimate else _phrases(reply, texts)
+        results = texts if settings.options.is_estimate else _phrases(reply, texts)
         phrases |= {(uid, text): phrase for text, phrase in zip(texts, results, strict=True)}
     videos: list[Video] = []
     rejections: list[Rejection] = []

@@ -104,7 +104,7 @@ def judge_errors(
     replies, rejections = ask_json(
         "errors", prompts, settings, "types of errors", schema=_SCHEMA, read=read
     )
-    models = settings.asking.models
+    models = settings.usage.models
     default_model = next(iter(models.values()), settings.name(settings.model))
     failures = {
         rejection.where: f"{rejection.reason}: {rejection.detail}" for rejection in rejections

@@ -101,7 +101,7 @@ def judge_failures(
     )
     reasons = {rejection.where: f"{rejection.reason}: {rejection.detail}" for rejection in lost}
     for failure, frames in wrong:
-        model = settings.asking.models.get(failure.id, settings.name(settings.model))
+        model = settings.usage.models.get(failure.id, settings.name(settings.model))
         by = f"{model}, prompt {_VERSION}"
         if not frames:
             by += ", no frames"

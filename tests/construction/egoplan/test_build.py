@@ -25,7 +25,7 @@ from lmms_egoplan.judging.cache import default_cache_path
 from lmms_egoplan.judging.json_replies import CUT_OFF, NO_REPLY, NOT_JSON
 from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.settings import DEFAULT_MODEL, JudgeSettings
-from lmms_egoplan.judging.usage import prompt_tokens
+from lmms_egoplan.judging.tokens import prompt_tokens
 from lmms_egoplan.outputs import MARKER
 from patience import FOREVER_S
 from shared_data import DATA

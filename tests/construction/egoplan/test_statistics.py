@@ -32,7 +32,7 @@ from lmms_egoplan.construction.egoplan.questions import (
     make_questions,
 )
 from lmms_egoplan.construction.egoplan.statistics import built_statistics
-from lmms_egoplan.judging.asking import LlmUsage
+from lmms_egoplan.judging.usage import LlmUsage
 from lmms_egoplan.report.egoplan.statistics import _free_position, statistics_files
 from lmms_egoplan.text import csv_text
 from shared_data import DATA
@@ -295,8 +295,8 @@ def built_from(folder, narrations, drop=()):
     videos, _ = read_epic_kitchens(narrations)
     goals = {video.video_id: goals_of(rows_of(goal_prompt(video))) for video in videos}
     (folder / "goals.json").write_text(json.dumps(goals))
-    source, asking = Narrations(narrations, "epic-kitchens"), LlmUsage()
-    built = build(source, folder / "goals.json", instruction_data=True, drop=drop, asking=asking)
+    source, usage = Narrations(narrations, "epic-kitchens"), LlmUsage()
+    built = build(source, folder / "goals.json", instruction_data=True, drop=drop, usage=usage)
     return Output(
         evaluation_records(built.questions),
         instruction_records(built.questions),
