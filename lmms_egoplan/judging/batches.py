@@ -23,12 +23,12 @@ from lmms_egoplan.judging.cache import (
     BatchedPrompt,
     CacheError,
     JudgementCache,
-    PromptLeases,
     default_cache_path,
 )
 from lmms_egoplan.judging.client import Client
 from lmms_egoplan.judging.endpoint import EndpointError, NoAnswerError, RefusedRequestError
 from lmms_egoplan.judging.judgement import Judgement, Prompt
+from lmms_egoplan.judging.leases import PromptLeases
 from lmms_egoplan.judging.progress import Progress
 
 # The API allows 50,000 lines and 200 MB. Smaller files need less memory.

@@ -4,28 +4,17 @@ The database contains replies with and without ratings, failures, and the claims
 processes on prompts.
 """
 
-import asyncio
 import functools
 import hashlib
 import json
-import math
-import os
-import platform
 import re
 import sqlite3
-import time
-import uuid
-from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timezone
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any
-
-import psutil
-from loguru import logger
 
 from lmms_egoplan.judging.judgement import DEFAULT_PROTOCOL, Judgement, Prompt
 from lmms_egoplan.judging.text import judge_name
@@ -35,17 +24,8 @@ from lmms_egoplan.paths import data_root
 # systems.
 _BUSY_S = 60.0
 _KEYS_PER_QUERY = 500
-# A claim expires after this time and is renewed three times within it. Claims of a lost machine
-# therefore end.
-LEASE_S = 30.0
-# Ignore claims from clocks that are more than this many leases ahead.
-_MOST_LEASES_AHEAD = 10
-# Maximum number of prompts per lookup. The first lookup is for as many prompts as are claimed.
-_LOOKUP_SIZE = 60
 # Prompts of one kind have this many first characters in common.
 _BEGINNING = 100
-# Seconds between checks for results of other processes.
-_POLL_S = 1.0
 
 
 class CacheError(RuntimeError):
@@ -54,21 +34,6 @@ class CacheError(RuntimeError):
 
 _TABLES = ("judgements", "replies", "failures", "claims", "batches")
 _TYPES = {"TEXT": str, "INTEGER": int, "REAL": float}
-
-
-@dataclass(frozen=True)
-class _Column:
-    """A column of a table. `type` is the type of its values; only optional values may be None."""
-
-    name: str
-    type: type
-    is_required: bool
-
-    def accepts(self, value: Any) -> bool:
-        """Return whether a value has the column's type. SQLite itself does not enforce types."""
-        if value is None:
-            return not self.is_required
-        return isinstance(value, self.type)
 
 
 @dataclass(frozen=True)
@@ -134,21 +99,17 @@ def _schema() -> str:
 
 
 @functools.cache
-def _columns() -> Mapping[str, Sequence[_Column]]:
-    """Return the columns of the schema, by table."""
+def _columns() -> dict[str, dict[str, type]]:
+    """Return the type of each column of the schema, by table and name."""
     with closing(sqlite3.connect(":memory:")) as database:
-        database.row_factory = sqlite3.Row
         database.executescript(_schema())
         return {table: _columns_of(database, table) for table in _TABLES}
 
 
-def _columns_of(database: sqlite3.Connection, table: str) -> list[_Column]:
-    """Return the columns of a table of the schema."""
-    query = 'SELECT name, type, "notnull" OR pk AS is_required FROM pragma_table_info(:table)'
-    return [
-        _Column(row["name"], _TYPES[row["type"]], bool(row["is_required"]))
-        for row in database.execute(query, {"table": table})
-    ]
+def _columns_of(database: sqlite3.Connection, table: str) -> dict[str, type]:
+    """Return the type of each column of a table, in their order."""
+    query = "SELECT name, type FROM pragma_table_info(:table)"
+    return {name: _TYPES[type_] for name, type_ in database.execute(query, {"table": table})}
 
 
 class JudgementCache(AbstractContextManager["JudgementCache"]):
@@ -190,9 +151,9 @@ class JudgementCache(AbstractContextManager["JudgementCache"]):
     def load(self, keys: Collection[str]) -> dict[str, Judgement]:
         """Load stored replies, by key."""
         stored = {}
-        for row in self._rows("replies", "SELECT * FROM replies WHERE key IN", keys):
+        for row in self._rows("replies", keys):
             stored[row["key"]] = _reply(row, rating=None)
-        for row in self._rows("judgements", "SELECT * FROM judgements WHERE key IN", keys):
+        for row in self._rows("judgements", keys):
             stored[row["key"]] = _reply(row, rating=row["rating"])
         return stored
 
@@ -232,17 +193,17 @@ class JudgementCache(AbstractContextManager["JudgementCache"]):
 
     def load_failures(self, keys: Collection[str]) -> dict[str, Judgement]:
         """Load stored failures, by key. Storing a reply deletes an earlier failure."""
-        rows = self._rows("failures", "SELECT * FROM failures WHERE key IN", keys)
+        rows = self._rows("failures", keys)
         return {row["key"]: _failure(row) for row in rows}
 
     def load_claims(self, keys: Collection[str]) -> dict[str, Claim]:
         """Load the claims of prompts, by key."""
-        rows = self._rows("claims", "SELECT * FROM claims WHERE key IN", keys)
+        rows = self._rows("claims", keys)
         return {row["key"]: Claim(row["owner"], row["expires"]) for row in rows}
 
     def load_batches(self, keys: Collection[str]) -> dict[str, BatchedPrompt]:
         """Load the batches of prompts without a stored outcome, by key."""
-        rows = self._rows("batches", "SELECT * FROM batches WHERE key IN", keys)
+        rows = self._rows("batches", keys)
         return {
             row["key"]: BatchedPrompt(row["owner"], row["endpoint"], row["batch"], row["time"])
             for row in rows
@@ -256,49 +217,45 @@ class JudgementCache(AbstractContextManager["JudgementCache"]):
         A reply deletes an earlier failure; a failure keeps an earlier reply. Both delete the
         prompt's claim and batch.
         """
-        now = datetime.now(timezone.utc)
+        time = datetime.now(timezone.utc)
+        failures = []
+        replies = []
+        ratings = []
+        for key, judgement in judgements.items():
+            if judgement.error is not None:
+                failures.append(_failure_values(key, judgement, time))
+            elif judgement.rating is None:
+                replies.append(_reply_values(key, judgement, time))
+            else:
+                ratings.append(_rating_values(key, judgement, time))
         with self.transaction():
-            for key, judgement in judgements.items():
-                if judgement.error is not None:
-                    self._store_failure(key, judgement, now)
-                elif judgement.rating is None:
-                    self._store_reply(key, judgement, now)
-                else:
-                    self._store_judgement(key, judgement, now)
-
-    def _store_judgement(self, key: str, judgement: Judgement, now: datetime) -> None:
-        statement = """
-            INSERT OR REPLACE INTO judgements
-            VALUES (:key, :prompt, :reply, :rating, :model, :endpoint, :prompt_tokens,
-                :completion_tokens, :seconds, :time, :finish)
-        """
-        values = _reply_values(key, judgement, now) | {"rating": judgement.rating}
-        self.write(statement, [values])
-
-    def _store_reply(self, key: str, judgement: Judgement, now: datetime) -> None:
-        statement = """
-            INSERT OR REPLACE INTO replies
-            VALUES (:key, :prompt, :reply, :model, :endpoint, :prompt_tokens,
-                :completion_tokens, :seconds, :time, :finish)
-        """
-        self.write(statement, [_reply_values(key, judgement, now)])
-
-    def _store_failure(self, key: str, judgement: Judgement, now: datetime) -> None:
-        statement = """
-            INSERT OR REPLACE INTO failures
-            VALUES (:key, :error, :reply, :model, :endpoint, :max_tokens, :finish, :time)
-        """
-        values = {
-            "key": key,
-            "error": judgement.error,
-            "reply": judgement.reply,
-            "model": judgement.judge,
-            "endpoint": judgement.endpoint,
-            "max_tokens": judgement.max_tokens,
-            "finish": judgement.finish,
-            "time": now.timestamp(),
-        }
-        self.write(statement, [values])
+            self.write(
+                """
+                INSERT OR REPLACE INTO failures
+                VALUES (:key, :error, :reply, :model, :endpoint, :max_tokens, :finish, :time)
+                """,
+                failures,
+            )
+            self.write(
+                """
+                INSERT OR REPLACE INTO replies
+                VALUES (:key, :prompt, :reply, :model, :endpoint, :prompt_tokens,
+                    :completion_tokens, :seconds, :time, :finish)
+                """,
+                replies,
+            )
+            self.write(
+                """
+                INSERT OR REPLACE INTO judgements
+                VALUES (:key, :prompt, :reply, :rating, :model, :endpoint, :prompt_tokens,
+                    :completion_tokens, :seconds, :time, :finish)
+                """,
+                ratings,
+            )
+            self.write("DELETE FROM failures WHERE key = :key", [*replies, *ratings])
+            finished = [{"key": key} for key in judgements]
+            self.write("DELETE FROM claims WHERE key = :key", finished)
+            self.write("DELETE FROM batches WHERE key = :key", finished)
 
     def write(self, statement: str, rows: Iterable[Mapping[str, Any]]) -> None:
         """Execute a statement with the named parameters of every row, or with none if one fails."""
@@ -325,25 +282,17 @@ class JudgementCache(AbstractContextManager["JudgementCache"]):
             self._database.execute("BEGIN IMMEDIATE")
             yield
 
-    def _rows(self, table: str, query: str, keys: Collection[str]) -> Iterator[sqlite3.Row]:
-        """Yield the rows with these keys.
-
-        Skip rows with a value of the wrong type.
-
-        Args:
-            table: the table.
-            query: the query, without the list of keys at its end.
-            keys: the keys.
-        """
-        columns = _columns()[table]
+    def _rows(self, table: str, keys: Collection[str]) -> Iterator[sqlite3.Row]:
+        """Yield the rows of a table with these keys. Skip rows with a value of the wrong type."""
         all_keys = [*keys]
         for start in range(0, len(all_keys), _KEYS_PER_QUERY):
-            batch = all_keys[start : start + _KEYS_PER_QUERY]
-            placeholders = ", ".join("?" * len(batch))
+            some_keys = all_keys[start : start + _KEYS_PER_QUERY]
+            placeholders = ", ".join("?" * len(some_keys))
+            query = f"SELECT * FROM {table} WHERE key IN ({placeholders})"
             with self._explained():
-                rows = self._database.execute(f"{query} ({placeholders})", batch).fetchall()
+                rows = self._database.execute(query, some_keys).fetchall()
             for row in rows:
-                if all(column.accepts(row[column.name]) for column in columns):
+                if _is_well_typed(row, _columns()[table]):
                     yield row
 
     def _check(self) -> None:
@@ -360,7 +309,7 @@ class JudgementCache(AbstractContextManager["JudgementCache"]):
             for table, columns in _columns().items():
                 query = "SELECT name FROM pragma_table_info(:table)"
                 rows = self._database.execute(query, {"table": table}).fetchall()
-                if [row["name"] for row in rows] != [column.name for column in columns]:
+                if [row["name"] for row in rows] != [*columns]:
                     raise sqlite3.DatabaseError(f"table {table} has unexpected columns")
 
     @contextmanager
@@ -380,290 +329,22 @@ class JudgementCache(AbstractContextManager["JudgementCache"]):
             ) from error
 
 
-@dataclass
-class _Lookup:
-    """The state of prompts in the database.
-
-    Attributes:
-        free: Prompts that this run claims.
-        settled: Judgements that other processes have stored, by key.
-        busy: Prompts that other processes have claimed.
-    """
-
-    free: list[str] = field(default_factory=list)
-    settled: dict[str, Judgement] = field(default_factory=dict)
-    busy: list[str] = field(default_factory=list)
-
-
-class PromptLeases:
-    """The prompts of one run, by cache key, coordinated with the runs of other processes.
-
-    - A process claims a prompt before it sends the request.
-    - A claim ends when its outcome is stored, its run closes, its process ends, or its lease
-      expires.
-    - Many slots wait for one disk. Therefore one transaction stores their results and claims their
-      next prompts.
-    - If the cache fails, a warning is logged, and the remaining prompts are requested without
-      claims.
-    """
-
-    def __init__(
-        self,
-        keys: Iterable[str],
-        cache: JudgementCache,
-        read: Callable[[Judgement], Judgement | None],
-        settled: Callable[[str, Judgement], None],
-    ) -> None:
-        """Offer the prompts in this order.
-
-        Args:
-            keys: cache keys of the prompts.
-            cache: the open database.
-            read: converts an outcome that another process stored; None if it does not count for
-                this run.
-            settled: called with key and judgement of each prompt that another process has finished.
-        """
-        self._open = OrderedDict.fromkeys(keys)
-        self._busy: OrderedDict[str, None] = OrderedDict()
-        self._claimed: deque[str] = deque()
-        self._cache = cache
-        self._read = read
-        self._settled = settled
-        self._owner = f"{_machine()} {os.getpid()} {uuid.uuid4().hex}"
-        self._renewed = -math.inf
-        self._looked = -math.inf
-        self._finished: dict[str, Judgement | None] = {}
-        self._waiting = 0
-        self._is_failing = False
-        self._has_warned = False
-        self._is_stopped = False
-
-    @property
-    def is_drained(self) -> bool:
-        """True if this run takes no more prompts, except those claimed by other processes."""
-        return self._is_stopped or not (self._open or self._claimed)
-
-    @property
-    def busy(self) -> int:
-        """Number of prompts that other processes have claimed; 0 if all slots are used."""
-        is_idle = self._waiting > 0 and not self._open
-        return len(self._busy) if is_idle else 0
-
-    async def __aenter__(self) -> "PromptLeases":
-        self._lock = asyncio.Lock()
-        self._renewing = asyncio.create_task(self._renew())
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        """Store all results and release all claims, even if the caller is cancelled meanwhile."""
-        self._renewing.cancel()
-        closing = asyncio.create_task(self._exchange(is_last=True))
-        try:
-            await asyncio.shield(closing)
-        except asyncio.CancelledError:
-            await closing
-            raise
-
-    def stop(self) -> None:
-        """Offer no more prompts, not even those that other processes have claimed."""
-        self._is_stopped = True
-
-    async def take(self) -> str | None:
-        """Return the key of the next prompt.
-
-        Returns None if no prompt is left and all results are stored, or after `stop`.
-
-        Raises:
-            Exception: any error from reading an outcome of another process.
-        """
-        self._waiting += 1
-        try:
-            while True:
-                if not (self._is_failing or self._is_stopped):
-                    await asyncio.shield(self._exchange(is_claiming=True))
-                if self._is_stopped:
-                    return None
-                if self._claimed:
-                    return self._claimed.popleft()
-                remaining = self._open or self._busy
-                if not remaining:
-                    return None
-                if self._is_failing:
-                    return remaining.popitem(last=False)[0]
-                # At most 1,000 checks per second.
-                await asyncio.sleep(max(_POLL_S, self._waiting / 1000))
-        finally:
-            self._waiting -= 1
-
-    def finish(self, key: str, judgement: Judgement | None) -> None:
-        """Finish a prompt.
-
-        With None for the judgement, nothing is stored, and another process may request it.
-        """
-        self._finished[key] = judgement
-
-    async def _renew(self) -> None:
-        """Renew claims, and retry failed writes; repeat until cancelled."""
-        while True:
-            await asyncio.sleep(min(_POLL_S, LEASE_S / 3))
-            await asyncio.shield(self._exchange())
-
-    async def _exchange(self, *, is_claiming: bool = False, is_last: bool = False) -> None:
-        """Store results; on request, claim prompts for all waiting slots, or release all claims.
-
-        Call it through `asyncio.shield`: the caller may be cancelled, but the transaction in its
-        thread may not.
-        """
-        async with self._lock:
-            if is_claiming and self._is_failing:
-                return
-            claim_count = self._waiting - len(self._claimed) if is_claiming else 0
-            try:
-                settled = await asyncio.to_thread(self._transact, claim_count, is_last=is_last)
-            except CacheError as error:
-                self._is_failing = True
-                # The run still returns these judgements. Only a repeated run would request them
-                # again.
-                if not self._has_warned:
-                    logger.warning(f"Judgements are not stored: {error}")
-                self._has_warned = True
-                return
-            self._is_failing = False
-            for key, judgement in settled.items():
-                self._settled(key, judgement)
-
-    def _transact(self, claim_count: int, *, is_last: bool) -> dict[str, Judgement]:
-        """Store, renew and claim in one transaction.
-
-        Returns the judgements that other processes have stored.
-        """
-        finished = dict(self._finished)
-        # One lookup of the prompts of other processes serves all slots.
-        is_lookup_due = bool(self._busy) and time.monotonic() - self._looked > _POLL_S / 2
-        is_looking = claim_count > 0 and (bool(self._open) or is_lookup_due)
-        is_renewal_due = not 0 <= time.time() - self._renewed < LEASE_S / 3
-        if not (finished or is_renewal_due or is_looking or is_last):
-            return {}
-        lookup = _Lookup()
-        with self._cache.transaction():
-            now = time.time()  # after waiting for the lock
-            self._store(finished)
-            if is_last:
-                self._release()
-            elif is_renewal_due:
-                self._extend(now)
-            if is_looking:
-                lookup = self._look_up(claim_count)
-                self._claim(lookup.free, now)
-        if is_renewal_due:
-            self._renewed = now
-        for key in finished:
-            del self._finished[key]
-        if is_looking:
-            self._looked = time.monotonic()
-            self._sort(lookup)
-        return lookup.settled
-
-    def _store(self, finished: Mapping[str, Judgement | None]) -> None:
-        """Store results, and release the claims of prompts without a result."""
-        results = {}
-        unanswered = []
-        for key, judgement in finished.items():
-            if judgement is None:
-                unanswered.append({"key": key, "owner": self._owner})
-            else:
-                results[key] = judgement
-        self._cache.store(results)
-        self._cache.write("DELETE FROM claims WHERE key = :key AND owner = :owner", unanswered)
-
-    def _release(self) -> None:
-        """Release all claims."""
-        self._cache.write("DELETE FROM claims WHERE owner = :owner", [{"owner": self._owner}])
-
-    def _extend(self, now: float) -> None:
-        """Extend the leases of all claims."""
-        self._cache.write(
-            "UPDATE claims SET expires = :expires WHERE owner = :owner",
-            [{"expires": now + LEASE_S, "owner": self._owner}],
-        )
-
-    def _claim(self, keys: Iterable[str], now: float) -> None:
-        """Claim prompts."""
-        self._cache.write(
-            "INSERT OR REPLACE INTO claims VALUES (:key, :owner, :expires)",
-            [{"key": key, "owner": self._owner, "expires": now + LEASE_S} for key in keys],
-        )
-
-    def _look_up(self, claim_count: int) -> _Lookup:
-        """Look prompts up until enough of them are free. Open prompts come first."""
-        lookup = _Lookup()
-        candidates = chain(self._open, self._busy)
-        size = claim_count
-        while len(lookup.free) < claim_count:
-            keys = [*islice(candidates, size)]
-            if not keys:
-                break
-            size = min(2 * size, _LOOKUP_SIZE)
-            stored = [*self._cache.load_failures(keys).items(), *self._cache.load(keys).items()]
-            for key, outcome in stored:
-                judgement = self._read(outcome)
-                if judgement is not None:
-                    lookup.settled[key] = judgement
-            claims = self._cache.load_claims(keys)
-            for key in keys:
-                if key in lookup.settled:
-                    continue
-                if key in claims and self._is_foreign(claims[key]):
-                    lookup.busy.append(key)
-                elif len(lookup.free) < claim_count:
-                    lookup.free.append(key)
-        return lookup
-
-    def _sort(self, lookup: _Lookup) -> None:
-        """Move the prompts of a lookup to those that are claimed, settled or busy."""
-        for key in (*lookup.free, *lookup.settled, *lookup.busy):
-            self._open.pop(key, None)
-            self._busy.pop(key, None)
-        self._claimed += lookup.free
-        for key in lookup.busy:
-            self._busy[key] = None
-
-    def _is_foreign(self, claim: Claim) -> bool:
-        """Return whether a claim is another process's and still valid.
-
-        A valid claim has not expired, and its process may still run.
-        """
-        if claim.owner == self._owner:
-            return False
-        now = time.time()
-        is_valid = now <= claim.expires <= now + _MOST_LEASES_AHEAD * LEASE_S
-        return is_valid and not _is_gone(claim.owner)
+def _failure_values(key: str, judgement: Judgement, time: datetime) -> dict[str, Any]:
+    """Return the row of a failure, by column."""
+    return {
+        "key": key,
+        "error": judgement.error,
+        "reply": judgement.reply,
+        "model": judgement.judge,
+        "endpoint": judgement.endpoint,
+        "max_tokens": judgement.max_tokens,
+        "finish": judgement.finish,
+        "time": time.timestamp(),
+    }
 
 
-def _is_gone(owner: str) -> bool:
-    """Return whether the owner's process is known to have ended.
-
-    This is never known for other machines.
-    """
-    machine, _, process_and_run = owner.partition(" ")
-    pid, _, _ = process_and_run.partition(" ")
-    if machine != _machine() or not pid.isdecimal():
-        return False
-    return not psutil.pid_exists(int(pid))
-
-
-def _machine() -> str:
-    """Identify this machine, its current boot and this container."""
-    parts = [platform.node()]
-    with suppress(OSError):
-        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii"))
-    with suppress(OSError):
-        parts.append(str(Path("/proc/self/ns/pid").readlink()))
-    return "/".join("".join(part.split()) for part in parts)
-
-
-def _reply_values(key: str, judgement: Judgement, now: datetime) -> dict[str, Any]:
-    """Return the values of a reply's row, by column."""
+def _reply_values(key: str, judgement: Judgement, time: datetime) -> dict[str, Any]:
+    """Return the row of a reply without a rating, by column."""
     return {
         "key": key,
         "prompt": judgement.prompt,
@@ -673,9 +354,25 @@ def _reply_values(key: str, judgement: Judgement, now: datetime) -> dict[str, An
         "prompt_tokens": judgement.prompt_tokens,
         "completion_tokens": judgement.completion_tokens,
         "seconds": judgement.seconds,
-        "time": now.isoformat(timespec="seconds"),
+        "time": time.isoformat(timespec="seconds"),
         "finish": judgement.finish,
     }
+
+
+def _rating_values(key: str, judgement: Judgement, time: datetime) -> dict[str, Any]:
+    """Return the row of a reply with a rating, by column."""
+    return _reply_values(key, judgement, time) | {"rating": judgement.rating}
+
+
+def _is_well_typed(row: sqlite3.Row, types: Mapping[str, type]) -> bool:
+    """Return whether all values of a row have the types of their columns, or are null.
+
+    SQLite itself enforces only that required values are not null.
+    """
+    for name, type_ in types.items():
+        if row[name] is not None and not isinstance(row[name], type_):
+            return False
+    return True
 
 
 def _reply(row: sqlite3.Row, rating: float | None) -> Judgement:

@@ -54,31 +54,3 @@ CREATE TABLE IF NOT EXISTS batches (
     batch TEXT,
     time REAL NOT NULL
 );
-
--- A reply deletes failures and claims of its prompt; a failure deletes claims. All delete the prompt
--- from its batch, in separate triggers, because databases of earlier versions have the others.
-CREATE TRIGGER IF NOT EXISTS rated AFTER INSERT ON judgements BEGIN
-    DELETE FROM failures WHERE key = NEW.key;
-    DELETE FROM claims WHERE key = NEW.key;
-END;
-
-CREATE TRIGGER IF NOT EXISTS replied AFTER INSERT ON replies BEGIN
-    DELETE FROM failures WHERE key = NEW.key;
-    DELETE FROM claims WHERE key = NEW.key;
-END;
-
-CREATE TRIGGER IF NOT EXISTS failed AFTER INSERT ON failures BEGIN
-    DELETE FROM claims WHERE key = NEW.key;
-END;
-
-CREATE TRIGGER IF NOT EXISTS rated_in_batch AFTER INSERT ON judgements BEGIN
-    DELETE FROM batches WHERE key = NEW.key;
-END;
-
-CREATE TRIGGER IF NOT EXISTS replied_in_batch AFTER INSERT ON replies BEGIN
-    DELETE FROM batches WHERE key = NEW.key;
-END;
-
-CREATE TRIGGER IF NOT EXISTS failed_in_batch AFTER INSERT ON failures BEGIN
-    DELETE FROM batches WHERE key = NEW.key;
-END;

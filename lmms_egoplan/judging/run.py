@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from loguru import logger
 
-from lmms_egoplan.judging.cache import JudgementCache, PromptLeases, cache_key
+from lmms_egoplan.judging.cache import JudgementCache, cache_key
 from lmms_egoplan.judging.endpoint import (
     JUDGING,
     EndpointError,
@@ -20,6 +20,7 @@ from lmms_egoplan.judging.endpoint import (
 )
 from lmms_egoplan.judging.failures import UnreadableError, unrated
 from lmms_egoplan.judging.judgement import Judgement, Prompt, RatingScale
+from lmms_egoplan.judging.leases import PromptLeases
 from lmms_egoplan.judging.limits import LimitError
 from lmms_egoplan.judging.progress import JUDGING_WORDS, WRITING_WORDS, Progress
 from lmms_egoplan.judging.reading import UNCLEAR, ReplyReader
@@ -477,7 +478,7 @@ class Run:
         """Show long waits in the progress bar, until cancelled."""
         while True:
             await asyncio.sleep(_TICK_S)
-            self._progress.asked_elsewhere = self._leases.busy
+            self._progress.asked_elsewhere = self._leases.num_busy
             self._progress.show_waits()
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from packaging.version import Version
 
-from lmms_egoplan.judging import cache
+from lmms_egoplan.judging import leases
 from lmms_egoplan.judging.judge import judge_all
 from lmms_egoplan.judging.judgement import Judgement, JudgeRequest, RatingScale
 from lmms_egoplan.judging.settings import JudgeSettings
@@ -75,7 +75,7 @@ def environment(server: Any, data: Path, **settings: Any) -> dict[str, str]:
 if __name__ == "__main__":
     # as in a terminal, even if the parent ignores Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    url, first, last, cache.LEASE_S = (
+    url, first, last, leases.LEASE_S = (
         sys.argv[1],
         int(sys.argv[2]),
         int(sys.argv[3]),

@@ -23,6 +23,7 @@ from judgement_rows import select
 from judging.asked import SCALE, judge, start
 from lmms_egoplan.judging import cache as cache_module
 from lmms_egoplan.judging import client as client_module
+from lmms_egoplan.judging import leases as leases_module
 from lmms_egoplan.judging import run as run_module
 from lmms_egoplan.judging.cache import JudgementCache, cache_key, default_cache_path
 from lmms_egoplan.judging.failures import JudgeError
@@ -150,7 +151,7 @@ def test_a_claim_that_is_not_renewed_is_free():
 
 @pytest.mark.nightly
 def test_a_renewed_claim_outlives_its_lease(monkeypatch):
-    monkeypatch.setattr(cache_module, "LEASE_S", 6.0)
+    monkeypatch.setattr(leases_module, "LEASE_S", 6.0)
     with JudgeServer(lambda *_: Reply(delay=9)) as server:
         first = start(server, 0, 1, lease=6.0)
         wait_until(lambda: server.prompts, running(first))
@@ -162,7 +163,7 @@ def test_a_renewed_claim_outlives_its_lease(monkeypatch):
 
 def test_a_claim_is_renewed_during_its_request(monkeypatch):
     """The reply is sent when the claim expires later than at first."""
-    monkeypatch.setattr(cache_module, "LEASE_S", 0.3)
+    monkeypatch.setattr(leases_module, "LEASE_S", 0.3)
     renewed = []
 
     def reply(*_):
@@ -177,11 +178,11 @@ def test_a_claim_is_renewed_during_its_request(monkeypatch):
 
 
 def test_a_claim_of_an_ended_process_is_free(monkeypatch):
-    monkeypatch.setattr(cache_module, "LEASE_S", FOREVER_S)
+    monkeypatch.setattr(leases_module, "LEASE_S", FOREVER_S)
     ended = subprocess.Popen(["true"])
     ended.wait()
     expires = time.time() + FOREVER_S
-    claim("a", f"{cache_module._machine()} {ended.pid} x", expires)
+    claim("a", f"{leases_module._machine()} {ended.pid} x", expires)
     with JudgeServer(lambda *_: Reply()) as server:
         assert judge(server.url, ["a"])[0].rating == 1
     assert time.time() < expires
@@ -190,7 +191,7 @@ def test_a_claim_of_an_ended_process_is_free(monkeypatch):
 def test_waiting_for_another_process_is_shown(monkeypatch):
     """The other process ends its claim when the bar shows it."""
     monkeypatch.setattr(run_module, "_TICK_S", 0.1)
-    monkeypatch.setattr(cache_module, "LEASE_S", FOREVER_S)
+    monkeypatch.setattr(leases_module, "LEASE_S", FOREVER_S)
     monkeypatch.setattr(sys, "stderr", bar := io.StringIO())
     claim("a", "another-machine 1 x", time.time() + FOREVER_S)
 
@@ -212,7 +213,7 @@ def test_waiting_for_another_process_is_shown(monkeypatch):
 
 @pytest.mark.parametrize(
     "owner",
-    [f"another-machine {2**22 + 7} x", f"{cache_module._machine()} {os.getpid()} x", "odd"],
+    [f"another-machine {2**22 + 7} x", f"{leases_module._machine()} {os.getpid()} x", "odd"],
     ids=["another machine", "this machine", "odd"],
 )
 @pytest.mark.parametrize("expires_in", [-1, 1e9])
@@ -262,14 +263,14 @@ def test_a_run_cancelled_at_its_end_stores_its_replies(monkeypatch):
     The run is cancelled while the replies wait for the disk.
     """
     is_closing = asyncio.Event()
-    close = cache_module.PromptLeases.__aexit__
+    close = leases_module.PromptLeases.__aexit__
     runs = []
 
     async def announce_close(claims_, *error):
         is_closing.set()
         await close(claims_, *error)
 
-    monkeypatch.setattr(cache_module.PromptLeases, "__aexit__", announce_close)
+    monkeypatch.setattr(leases_module.PromptLeases, "__aexit__", announce_close)
 
     def reply(prompt, _):
         wait_until(lambda: len(server.prompts) == 3)
@@ -312,7 +313,7 @@ def test_a_claim_starts_when_the_lock_is_acquired():
         holder.execute("ROLLBACK")
 
     async def take(cache):
-        async with cache_module.PromptLeases(
+        async with leases_module.PromptLeases(
             ["a"], cache, lambda outcome: None, lambda *_: None
         ) as claimed_prompts:
             assert await claimed_prompts.take() == "a"
@@ -322,7 +323,7 @@ def test_a_claim_starts_when_the_lock_is_acquired():
         holder.execute("BEGIN IMMEDIATE")
         threading.Timer(0.3, free).start()
         ((_, _, expires),) = asyncio.run(take(cache))
-    assert expires >= freed[0] + cache_module.LEASE_S
+    assert expires >= freed[0] + leases_module.LEASE_S
 
 
 @pytest.mark.parametrize(("owner", "expires"), [(b"\xff", None), ("someone else", "never")])
