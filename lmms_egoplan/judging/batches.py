@@ -29,7 +29,7 @@ from lmms_egoplan.judging.client import Client
 from lmms_egoplan.judging.endpoint import EndpointError, NoAnswerError
 from lmms_egoplan.judging.judgement import Judgement, Prompt
 from lmms_egoplan.judging.leases import PromptLeases
-from lmms_egoplan.judging.progress import Progress
+from lmms_egoplan.judging.progress import RequestProgress
 
 # The API allows 50,000 lines and 200 MB. Smaller files need less memory.
 _FILE_LINES = 10_000
@@ -74,7 +74,7 @@ class Batches:
         client: Client,
         prompts: Mapping[str, Prompt],
         leases: PromptLeases,
-        progress: Progress,
+        progress: RequestProgress,
     ) -> None:
         """Create it without sending anything.
 

@@ -3,7 +3,7 @@
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.endpoint import EndpointError
 from lmms_egoplan.judging.judgement import Judgement
-from lmms_egoplan.judging.progress import Words
+from lmms_egoplan.judging.progress import MessageWords
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.judging.variables import MAX_TOKENS, PARAMETERS
 
@@ -23,7 +23,7 @@ class JudgeError(LmmsEgoplanError):
         self.judgements = judgements or []
 
 
-class UnreadableError(EndpointError):
+class NoReadableReplyError(EndpointError):
     """None of a model's first replies can be read."""
 
     def __init__(self, message: str) -> None:
@@ -37,7 +37,7 @@ class UnreadableError(EndpointError):
         super().__init__(message, "cannot be used", remedy)
 
 
-def failure_message(settings: JudgeSettings, error: EndpointError, words: Words) -> str:
+def failure_message(settings: JudgeSettings, error: EndpointError, words: MessageWords) -> str:
     """Return the message about an endpoint that failed."""
     return (
         f"The {words.model} {settings.model} at {settings.where} {error.what}: {error}. "

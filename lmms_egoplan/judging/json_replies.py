@@ -38,7 +38,7 @@ Convert = Callable[[str, Any], Any]
 
 
 @dataclass(frozen=True)
-class _Reading:
+class _JsonReader:
     """How replies are read.
 
     Attributes:
@@ -60,7 +60,7 @@ class _Reading:
             return Rejection(self.step, NO_REPLY, name, reply.error)
         try:
             return self.convert(name, read_json_reply(reply.reply or "", self.kind))
-        except UnreadableError as error:
+        except UnreadableReplyError as error:
             return Rejection(self.step, error.reason, name, str(error))
         except ValueError as error:
             return Rejection(self.step, WRONG_FORM, name, str(error))
@@ -71,7 +71,7 @@ class _Reading:
 
 
 @dataclass(frozen=True)
-class _Result:
+class _JsonReply:
     """The value of a reply, or its `Rejection`, and whether the reply is from the cache."""
 
     value: Any
@@ -128,8 +128,8 @@ def ask_json(
         if not isinstance(prompt, Prompt):
             prompt = Prompt(prompt)
         requests[name] = replace(prompt, schema=schema)
-    reading = _Reading(step, kind, read)
-    results = _ask_twice(requests, settings, title, reading, once_more)
+    reader = _JsonReader(step, kind, read)
+    results = _ask_twice(requests, settings, title, reader, once_more)
     if settings.options.retry_rejected:
         rejected_earlier = {}
         for name, result in results.items():
@@ -137,7 +137,7 @@ def ask_json(
                 rejected_earlier[name] = requests[name]
         without_cache = replace(settings, ignores_cache=True)
         results |= _ask_twice(
-            rejected_earlier, without_cache, f"{title}, rejected earlier", reading, once_more
+            rejected_earlier, without_cache, f"{title}, rejected earlier", reader, once_more
         )
     values = {}
     rejections = []
@@ -155,25 +155,25 @@ def _ask_twice(
     prompts: Mapping[str, Prompt],
     settings: JudgeSettings,
     title: str,
-    reading: _Reading,
+    reader: _JsonReader,
     once_more: Callable[[Prompt, str], Prompt],
-) -> dict[str, _Result]:
+) -> dict[str, _JsonReply]:
     """Ask prompts, and once more after a reply that cannot be used; return the last results."""
-    results: dict[str, _Result] = {}
+    results: dict[str, _JsonReply] = {}
     for attempt in (title, f"{title}, second attempt"):
         replies = complete_all(
             prompts,
             settings,
             title=attempt,
-            step=reading.step,
-            is_readable=reading.is_readable,
+            step=reader.step,
+            is_readable=reader.is_readable,
         )
         unusable: dict[str, Prompt] = {}
         for name, reply in replies.items():
             if reply.reply is not None:
                 settings.usage.models[name] = reply.judge
-            value = reading.value(name, reply)
-            results[name] = _Result(value, reply.cached)
+            value = reader.value(name, reply)
+            results[name] = _JsonReply(value, reply.cached)
             if isinstance(value, Rejection) and value.reason != NO_REPLY:
                 problem = f"{value.reason}: {value.detail}"
                 unusable[name] = once_more(prompts[name], problem)
@@ -181,7 +181,7 @@ def _ask_twice(
     return results
 
 
-class UnreadableError(ValueError):
+class UnreadableReplyError(ValueError):
     """A reply does not contain exactly one JSON value.
 
     `reason` is one of the constants of this module.
@@ -217,7 +217,7 @@ def read_json_reply(reply: str, kind: type = dict) -> Any:
         kind: ``dict`` for an object, ``list`` for an array.
 
     Raises:
-        UnreadableError: the reply has no such value or several, duplicates a key, or ends too
+        UnreadableReplyError: the reply has no such value or several, duplicates a key, or ends too
             early.
 
     >>> read_json_reply("Sure, {name}! ```json\n{'place': 'kitchen',}\n```")
@@ -225,16 +225,16 @@ def read_json_reply(reply: str, kind: type = dict) -> Any:
     """
     text = without_thinking(reply)
     if text is None:
-        raise UnreadableError(CUT_OFF, "the model's thinking does not end")
+        raise UnreadableReplyError(CUT_OFF, "the model's thinking does not end")
     try:
         values = _values(text, kind)
     except RecursionError as error:
-        raise UnreadableError(NOT_JSON, "nested too deeply") from error
+        raise UnreadableReplyError(NOT_JSON, "nested too deeply") from error
     if not values:
         name = "object" if kind is dict else "array"
-        raise UnreadableError(NOT_JSON, f"no JSON {name}: {quoted(text.strip())}")
+        raise UnreadableReplyError(NOT_JSON, f"no JSON {name}: {quoted(text.strip())}")
     if len(values) > 1:
-        raise UnreadableError(SEVERAL, "; ".join(map(quoted, values)))
+        raise UnreadableReplyError(SEVERAL, "; ".join(map(quoted, values)))
     return values.popitem()[1]
 
 
@@ -246,7 +246,7 @@ def _values(text: str, kind: type) -> dict[str, Any]:
         position, value = _read(text, start.start())
         problem = repetition(value)
         if problem:
-            raise UnreadableError(REPEATED_KEY, problem)
+            raise UnreadableReplyError(REPEATED_KEY, problem)
         for candidate in _candidates(value, kind):
             values[json.dumps(candidate, sort_keys=True)] = candidate
         start = _START.search(text, position)
@@ -277,7 +277,7 @@ def _read(text: str, start: int) -> tuple[int, Any]:
         if _without_commas(repaired) != _without_commas(tokens):
             raise ValueError("invalid JSON, even after its commas are repaired")
     except ValueError as error:
-        raise UnreadableError(NOT_JSON, f"{error}: {quoted(text[start:end])}") from error
+        raise UnreadableReplyError(NOT_JSON, f"{error}: {quoted(text[start:end])}") from error
     return end, value
 
 
@@ -327,7 +327,7 @@ def _tokens(text: str, start: int) -> list[re.Match[str]]:
             depth -= 1
         if depth == 0:
             return tokens
-    raise UnreadableError(CUT_OFF, f"the JSON does not end: {quoted(text[start:])}")
+    raise UnreadableReplyError(CUT_OFF, f"the JSON does not end: {quoted(text[start:])}")
 
 
 # Escapes and quotation marks inside a string.

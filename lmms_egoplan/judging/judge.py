@@ -17,8 +17,8 @@ from lmms_egoplan.judging.judgement import (
     judge_by_words,
 )
 from lmms_egoplan.judging.probe import PROBE, announce_endpoint, probe
-from lmms_egoplan.judging.progress import JUDGING_WORDS, WRITING_WORDS, Progress
-from lmms_egoplan.judging.run import IsReadable, Run, is_complete
+from lmms_egoplan.judging.progress import JUDGING_WORDS, WRITING_WORDS, RequestProgress
+from lmms_egoplan.judging.run import IsReadable, PromptRun, is_complete
 from lmms_egoplan.judging.settings import JudgeSettings, judge_settings
 from lmms_egoplan.judging.threads import run_in_thread
 from lmms_egoplan.judging.tokens import StepUsage, prompt_tokens
@@ -85,7 +85,7 @@ def judge_all(
     "Word comparison: 2 of 3 words are among the reference's 2. Rating: [[0.5]]"
     """
     if settings.model == DEMO:
-        progress = Progress(JUDGING_WORDS, title, len(requests))
+        progress = RequestProgress(JUDGING_WORDS, title, len(requests))
         progress.count(judged=len(requests))
         progress.summarize([DEMO], "0 tokens", "0 tokens")
         return [judge_by_words(request, scale.best) for request in requests]
@@ -262,11 +262,11 @@ class _Call:
 
         Raises:
             CacheError: the cache cannot be used.
-            EndpointError: see `Run.ask`.
+            EndpointError: see `PromptRun.ask`.
             JudgeError: the test request failed.
         """
         with JudgementCache(default_cache_path()) as cache:
-            run = Run(
+            run = PromptRun(
                 self.answers,
                 self.scale,
                 self.settings,
@@ -281,7 +281,7 @@ class _Call:
                 judgements |= run.judgements
                 run.close()
 
-    def _ask_missing(self, run: Run, cache: JudgementCache) -> None:
+    def _ask_missing(self, run: PromptRun, cache: JudgementCache) -> None:
         """Ask the prompts without a stored reply, or add them to the estimate."""
         usage = self.settings.usage
         missing = [prompt for prompt in self.answers if prompt not in run.judgements]

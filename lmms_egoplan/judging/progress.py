@@ -18,7 +18,7 @@ _NARROWEST_BAR = 6
 
 
 @dataclass(frozen=True)
-class Words:
+class MessageWords:
     """Words for messages.
 
     Attributes:
@@ -34,11 +34,11 @@ class Words:
     model: str
 
 
-JUDGING_WORDS = Words("Judging", "answers", "judged", "judge")
-WRITING_WORDS = Words("Asking for", "prompts", "answered", "language model")
+JUDGING_WORDS = MessageWords("Judging", "answers", "judged", "judge")
+WRITING_WORDS = MessageWords("Asking for", "prompts", "answered", "language model")
 
 
-class Progress(tqdm):
+class RequestProgress(tqdm):
     """A bar over all answers of a run, with as many notes as fit into the terminal.
 
     Attributes:
@@ -53,7 +53,13 @@ class Progress(tqdm):
     """
 
     def __init__(
-        self, words: Words, title: str, total: int, cached: int = 0, *, is_hidden: bool = False
+        self,
+        words: MessageWords,
+        title: str,
+        total: int,
+        cached: int = 0,
+        *,
+        is_hidden: bool = False,
     ) -> None:
         """Open the bar.
 

@@ -18,11 +18,11 @@ from lmms_egoplan.judging.endpoint import (
     NoAnswerError,
     RefusedRequestError,
 )
-from lmms_egoplan.judging.failures import UnreadableError, unrated
+from lmms_egoplan.judging.failures import NoReadableReplyError, unrated
 from lmms_egoplan.judging.judgement import Judgement, Prompt, RatingScale
 from lmms_egoplan.judging.leases import PromptLeases
 from lmms_egoplan.judging.limits import LimitError
-from lmms_egoplan.judging.progress import JUDGING_WORDS, WRITING_WORDS, Progress
+from lmms_egoplan.judging.progress import JUDGING_WORDS, WRITING_WORDS, RequestProgress
 from lmms_egoplan.judging.reading import UNCLEAR, ReplyReader
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.judging.tokens import FIRST_REPLIES, ReplyTokens, StepUsage, expectation
@@ -57,7 +57,7 @@ def is_complete(_: str, reply: Judgement) -> bool:
 
 
 @dataclass(frozen=True)
-class _Outcome:
+class _PromptOutcome:
     """The outcome of one prompt.
 
     Attributes:
@@ -71,7 +71,7 @@ class _Outcome:
     is_answered: bool = True
 
 
-class Run:
+class PromptRun:
     """One run over distinct prompts.
 
     Attributes:
@@ -123,7 +123,7 @@ class Run:
         self._earlier_refusals: dict[str, str] = {}
         self._stopped: EndpointError | None = None
         self._leases: PromptLeases
-        self._progress: Progress
+        self._progress: RequestProgress
         self._open_progress(title)
 
     def _open_progress(self, title: str) -> None:
@@ -141,7 +141,7 @@ class Run:
             self.judgements[prompt] = judgement
             if stored.endpoint != self._settings.where:
                 elsewhere[stored.endpoint] += len(self._answers[prompt])
-        self._progress = Progress(
+        self._progress = RequestProgress(
             self._words,
             title,
             total=sum(len(ids) for ids in self._answers.values()),
@@ -195,7 +195,7 @@ class Run:
                 message.
             NoAnswerError: many answers in a row got no reply. The message has their number and the
                 last cause.
-            UnreadableError: none of the first replies can be read.
+            NoReadableReplyError: none of the first replies can be read.
             LimitError: a limit on requests or cost is reached.
         """
         from lmms_egoplan.judging.client import Client
@@ -257,7 +257,7 @@ class Run:
     def _check_verdicts(self) -> None:
         """Take account of stored replies of this endpoint.
 
-        Raise `UnreadableError` if its replies cannot be read.
+        Raise `NoReadableReplyError` if its replies cannot be read.
         """
         verdicts = self._verdicts
         if not verdicts.readable and self._has_readable_stored_reply():
@@ -294,7 +294,7 @@ class Run:
                 return
             self._record(key, outcome, number)
 
-    async def _outcome(self, prompt: Prompt, sender: "Client | Batches") -> _Outcome | None:
+    async def _outcome(self, prompt: Prompt, sender: "Client | Batches") -> _PromptOutcome | None:
         """Ask a prompt; return None if the run stopped before its first reply.
 
         Raises:
@@ -306,17 +306,17 @@ class Run:
         except RefusedRequestError as error:
             refusal = str(error)
             failed = unrated(self._settings, f"{model} refuses this request: {refusal}")
-            return _Outcome(failed, refusal=refusal)
+            return _PromptOutcome(failed, refusal=refusal)
         except NoAnswerError as error:
             failed = unrated(self._settings, f"no answer from {model}: {error}")
-            return _Outcome(failed, is_answered=False)
+            return _PromptOutcome(failed, is_answered=False)
         except EndpointError as error:
             raise EndpointError(
                 f"{error} (asked about {self._answers[prompt][0]})", error.what
             ) from error
-        return None if judgement is None else _Outcome(judgement)
+        return None if judgement is None else _PromptOutcome(judgement)
 
-    def _record(self, key: str, outcome: _Outcome, number: int) -> None:
+    def _record(self, key: str, outcome: _PromptOutcome, number: int) -> None:
         """Record the outcome of the prompt that was sent as the `number`-th.
 
         Raises:
@@ -421,7 +421,7 @@ class Run:
         if verdicts.unreadable >= _UNREADABLE and not verdicts.readable and self._stopped is None:
             self._stop(self._unreadable(f". The last one, about {answer}: {_excerpt(judgement)}"))
 
-    def _unreadable(self, example: str = "") -> UnreadableError:
+    def _unreadable(self, example: str = "") -> NoReadableReplyError:
         """Return the error about replies that cannot be read, with a sentence about one of them."""
         verdicts = self._verdicts
         cut = ""
@@ -430,7 +430,7 @@ class Run:
                 f" ({verdicts.cut} of them were cut off at the limit of "
                 f"{self._settings.max_tokens} tokens)"
             )
-        return UnreadableError(
+        return NoReadableReplyError(
             f"none of its first {verdicts.unreadable} replies can be read{cut}{example}"
         )
 

@@ -12,7 +12,7 @@ from lmms_egoplan.judging.json_replies import (
     NOT_JSON,
     REPEATED_KEY,
     SEVERAL,
-    UnreadableError,
+    UnreadableReplyError,
     read_json_reply,
 )
 from lmms_egoplan.judging.text import without_thinking
@@ -122,7 +122,7 @@ def outcome(reply):
     """Return the value that is read, or the reason why there is none."""
     try:
         return read_json_reply(reply)
-    except UnreadableError as error:
+    except UnreadableReplyError as error:
         return error.reason
 
 
@@ -151,7 +151,7 @@ def test_no_value_is_invented():
     ids=lambda reply: reply[:8],
 )
 def test_long_texts_are_read_in_linear_time(reply):
-    with processor_time_below(5), pytest.raises(UnreadableError):  # usually 0.3 s at most
+    with processor_time_below(5), pytest.raises(UnreadableReplyError):  # usually 0.3 s at most
         read_json_reply(reply)
 
 
@@ -196,7 +196,7 @@ def test_a_damaged_object_is_read_unchanged_or_rejected(value, position, sign):
     position %= len(reply)
     try:
         result = read_json_reply(reply[:position] + sign + reply[position + 1 :])
-    except UnreadableError:
+    except UnreadableReplyError:
         return
     assert isinstance(result, dict)
     assert len(json.dumps(result)) <= len(reply) + 4 * len(sign) + 4
@@ -205,5 +205,5 @@ def test_a_damaged_object_is_read_unchanged_or_rejected(value, position, sign):
 @given(st.text(alphabet="{}[]\",:'\\/*# \nab1-", max_size=60))
 def test_any_text_is_read_or_rejected(text):
     for kind in (dict, list):
-        with suppress(UnreadableError):
+        with suppress(UnreadableReplyError):
             assert isinstance(read_json_reply(text, kind), kind)

@@ -15,7 +15,7 @@ import pytest
 from judge_server import JudgeServer, Reply
 from judging.asked import SCALE, request
 from lmms_egoplan.judging.judge import judge_all
-from lmms_egoplan.judging.progress import Progress
+from lmms_egoplan.judging.progress import RequestProgress
 from lmms_egoplan.judging.settings import JudgeSettings
 
 pytestmark = pytest.mark.usefixtures("data")
@@ -38,7 +38,7 @@ class Terminal:
         self._file = os.fdopen(slave, "w")
         monkeypatch.setattr(sys, "stderr", self._file)
         # Bars that other tests left open would move this terminal's bars to lower lines.
-        monkeypatch.setattr(Progress, "_instances", WeakSet(), raising=False)
+        monkeypatch.setattr(RequestProgress, "_instances", WeakSet(), raising=False)
         self._reading = threading.Thread(target=self._read)
         self._reading.start()
 
