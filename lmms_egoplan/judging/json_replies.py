@@ -38,6 +38,21 @@ Convert = Callable[[str, Any], Any]
 
 
 @dataclass(frozen=True)
+class JsonReplies:
+    """The replies to some prompts.
+
+    Attributes:
+        values: The results of `read`, see `ask_json`, by prompt name.
+        rejections: A `Rejection` for each prompt without a usable reply.
+        models: The model that replied, by prompt name.
+    """
+
+    values: dict[str, Any]
+    rejections: list[Rejection]
+    models: dict[str, str]
+
+
+@dataclass(frozen=True)
 class _JsonReader:
     """How replies are read.
 
@@ -96,13 +111,13 @@ def ask_json(
     schema: Mapping[str, Any] | None = None,
     read: Convert = _unchanged,
     once_more: Callable[[Prompt, str], Prompt] = _repeated,
-) -> tuple[dict[str, Any], list[Rejection]]:
+) -> JsonReplies:
     """Request JSON from a language model, with one repeat after an unusable reply.
 
     The repeat has its own cache key. Cached replies are read by the same rules as new ones.
-    `settings.usage` counts all prompts and those without a usable reply, and records the models
-    that replied. With the option `retry_rejected`, prompts whose cached replies are rejected are
-    asked anew, again with one repeat.
+    `settings.usage` counts all prompts and those without a usable reply. With the option
+    `retry_rejected`, prompts whose cached replies are rejected are asked anew, again with one
+    repeat.
 
     Args:
         step: name of the construction step, for `Rejection`.
@@ -116,10 +131,6 @@ def ask_json(
         once_more: makes the second prompt from the first one and the problem. By default, the
             prompt is repeated.
 
-    Returns:
-        The results of `read` by prompt name, and a `Rejection` for each prompt without a usable
-        reply.
-
     Raises:
         JudgeError: the language model cannot be reached or refuses.
     """
@@ -129,16 +140,18 @@ def ask_json(
             prompt = Prompt(prompt)
         requests[name] = replace(prompt, schema=schema)
     reader = _JsonReader(step, kind, read)
-    results = _ask_twice(requests, settings, title, reader, once_more)
+    results, models = _ask_twice(requests, settings, title, reader, once_more)
     if settings.options.retry_rejected:
         rejected_earlier = {}
         for name, result in results.items():
             if result.is_cached and isinstance(result.value, Rejection):
                 rejected_earlier[name] = requests[name]
         without_cache = replace(settings, ignores_cache=True)
-        results |= _ask_twice(
+        new_results, new_models = _ask_twice(
             rejected_earlier, without_cache, f"{title}, rejected earlier", reader, once_more
         )
+        results |= new_results
+        models |= new_models
     values = {}
     rejections = []
     for name, result in results.items():
@@ -148,7 +161,7 @@ def ask_json(
             values[name] = result.value
     settings.usage.asked += len(results)
     settings.usage.lost += len(rejections)
-    return values, rejections
+    return JsonReplies(values, rejections, models)
 
 
 def _ask_twice(
@@ -157,9 +170,13 @@ def _ask_twice(
     title: str,
     reader: _JsonReader,
     once_more: Callable[[Prompt, str], Prompt],
-) -> dict[str, _JsonReply]:
-    """Ask prompts, and once more after a reply that cannot be used; return the last results."""
+) -> tuple[dict[str, _JsonReply], dict[str, str]]:
+    """Ask prompts, and once more after a reply that cannot be used.
+
+    Returns the last results and the models that replied, by prompt name.
+    """
     results: dict[str, _JsonReply] = {}
+    models: dict[str, str] = {}
     for attempt in (title, f"{title}, second attempt"):
         replies = complete_all(
             prompts,
@@ -171,14 +188,14 @@ def _ask_twice(
         unusable: dict[str, Prompt] = {}
         for name, reply in replies.items():
             if reply.reply is not None:
-                settings.usage.models[name] = reply.judge
+                models[name] = reply.judge
             value = reader.value(name, reply)
             results[name] = _JsonReply(value, reply.cached)
             if isinstance(value, Rejection) and value.reason != NO_REPLY:
                 problem = f"{value.reason}: {value.detail}"
                 unusable[name] = once_more(prompts[name], problem)
         prompts = unusable
-    return results
+    return results, models
 
 
 class UnreadableReplyError(ValueError):

@@ -96,7 +96,6 @@ class LlmUsage:
         is_tested: Whether the model got its test request; see `LlmOptions.probes`.
         asked: Number of prompts that need a JSON reply.
         lost: Number of these prompts without a usable reply.
-        models: Prompt name -> model that replied.
         steps: Steps with the requests of this run, or of the estimate.
         verdicts: The replies so far by model and way of reading them.
         limits: The requests and the cost so far, and their limits.
@@ -106,7 +105,6 @@ class LlmUsage:
     is_tested: bool = False
     asked: int = 0
     lost: int = 0
-    models: dict[str, str] = field(default_factory=dict)
     steps: list[StepUsage] = field(default_factory=list)
     verdicts: dict[Any, Verdicts] = field(default_factory=dict)
     limits: Limits = field(init=False)

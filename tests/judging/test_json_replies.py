@@ -35,8 +35,8 @@ pytestmark = pytest.mark.usefixtures("data")
 def ask(server, names, **options):
     settings = JudgeSettings("model", server.url, KEY, 4, usage=LlmUsage(LlmOptions(**options)))
     prompts = {name: name for name in names}
-    values, rejections = ask_json("step", prompts, settings, "things", schema={"type": "object"})
-    results = values | {rejection.where: rejection for rejection in rejections}
+    replies = ask_json("step", prompts, settings, "things", schema={"type": "object"})
+    results = replies.values | {rejection.where: rejection for rejection in replies.rejections}
     return {name: results[name] for name in names}
 
 

@@ -194,10 +194,9 @@ def describe(
     rejections: list[Rejection] = []
     incomplete: dict[str, tuple[str, list[str]]] = {}
     for title in ("descriptions", "descriptions, second time"):
-        replies, unread = ask_json(
-            "description", prompts, settings, title, schema=SCHEMAS["describe"]
-        )
-        rejections += unread
+        answers = ask_json("description", prompts, settings, title, schema=SCHEMAS["describe"])
+        replies = answers.values
+        rejections += answers.rejections
         # estimate two requests for each description
         if settings.options.is_estimate and not incomplete:
             replies = {

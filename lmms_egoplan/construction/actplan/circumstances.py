@@ -79,10 +79,9 @@ def propose(
     circumstances: list[Circumstance] = []
     schema = SCHEMAS["circumstances"]
     read = partial(read_as, _Proposal)
-    proposals, rejections = ask_json(
-        "circumstance", prompts, settings, "circumstances", schema=schema, read=read
-    )
-    for name, proposal in proposals.items():
+    replies = ask_json("circumstance", prompts, settings, "circumstances", schema=schema, read=read)
+    rejections = [*replies.rejections]
+    for name, proposal in replies.values.items():
         procedure = [" ".join(step.split()) for step in proposal.procedure]
         seen: set[str] = set()
         for number, proposed in enumerate(proposal.circumstances, 1):
@@ -160,11 +159,9 @@ def change(
         key: change_prompt(normal[name], circumstance)
         for key, (name, circumstance) in requests.items()
     }
-    replies, rejected = ask_json(
-        "change", prompts, settings, "changed problems", schema=SCHEMAS["change"]
-    )
-    rejections += rejected
-    for key in prompts if settings.options.is_estimate else replies:
+    replies = ask_json("change", prompts, settings, "changed problems", schema=SCHEMAS["change"])
+    rejections += replies.rejections
+    for key in prompts if settings.options.is_estimate else replies.values:
         name, circumstance = requests[key]
         result: Rejection | tuple[Problem, str] = (
             replace(normal[name], name=f"{name}_1"),
@@ -172,7 +169,7 @@ def change(
         )
         # an estimate assumes a changed problem of similar length
         if not settings.options.is_estimate:
-            result = _read(replies[key], key, name, normal[name])
+            result = _read(replies.values[key], key, name, normal[name])
         if isinstance(result, Rejection):
             rejections.append(result)
         elif name in changed:

@@ -296,7 +296,8 @@ def _ask(
             raise ValueError(f"expected some of the objects, found {quoted(reply)}")
         return reply
 
-    return ask_json("views", prompts, settings, title, kind=list, read=read)
+    replies = ask_json("views", prompts, settings, title, kind=list, read=read)
+    return replies.values, replies.rejections
 
 
 def _name(tour: Tour, candidate: Candidate) -> str:

@@ -30,9 +30,10 @@ def ask(
     The second prompt includes the problem of the first reply.
     """
     schema = PROMPTS["schemas"][step]
-    return ask_json(
+    replies = ask_json(
         step, prompts, settings, title, schema=schema, read=read, once_more=_second_prompt
     )
+    return replies.values, replies.rejections
 
 
 def read_fields(record_type: type[Record], reply: Any) -> Record:

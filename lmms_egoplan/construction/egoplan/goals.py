@@ -119,7 +119,8 @@ def identify_goals(
         JudgeError: The language model fails.
     """
     prompts = {video.video_id: goal_prompt(video) for video in videos}
-    return ask_json("goal", prompts, settings, "task goals", schema=_TEXTS["schema"])
+    replies = ask_json("goal", prompts, settings, "task goals", schema=_TEXTS["schema"])
+    return replies.values, replies.rejections
 
 
 def read_goals(path: Path, videos: Sequence[Video]) -> tuple[dict[str, Any], list[Rejection]]:

@@ -57,8 +57,9 @@ def to_phrases(
             requests[f"{uid}, sentences {first + 1} to {first + len(texts)}"] = (uid, texts)
     prompts = {name: PROMPT.format(lines=numbered(texts)) for name, (_, texts) in requests.items()}
     phrases: dict[tuple[str, str], str | Rejection] = {}
-    replies, rejected = ask_json("phrase", prompts, settings, "verb-object phrases", kind=list)
-    for name, reply in (replies | {rejection.where: rejection for rejection in rejected}).items():
+    replies = ask_json("phrase", prompts, settings, "verb-object phrases", kind=list)
+    rejected = {rejection.where: rejection for rejection in replies.rejections}
+    for name, reply in (replies.values | rejected).items():
         uid, texts = requests[name]
         # An estimate has no phrases. It continues with the sentences, which are slightly longer.
         results = texts if settings.options.is_estimate else _phrases(reply, texts)

@@ -101,13 +101,11 @@ def judge_errors(
     def read(name: str, reply: dict[str, Any]) -> Errors:
         return read_errors(reply, steps[name])
 
-    replies, rejections = ask_json(
-        "errors", prompts, settings, "types of errors", schema=_SCHEMA, read=read
-    )
-    models = settings.usage.models
-    default_model = next(iter(models.values()), settings.name(settings.model))
+    replies = ask_json("errors", prompts, settings, "types of errors", schema=_SCHEMA, read=read)
+    default_model = next(iter(replies.models.values()), settings.name(settings.model))
     failures = {
-        rejection.where: f"{rejection.reason}: {rejection.detail}" for rejection in rejections
+        rejection.where: f"{rejection.reason}: {rejection.detail}"
+        for rejection in replies.rejections
     }
     return [
         JudgedPlan(
@@ -116,8 +114,8 @@ def judge_errors(
             candidate=stored.plan.text,
             images=stored.images,
             people=stored.errors,
-            judge=replies.get(name),
-            judge_model=models.get(name, default_model),
+            judge=replies.values.get(name),
+            judge_model=replies.models.get(name, default_model),
             error=failures.get(name),
             prompt=_PROMPT_VERSION,
         )

@@ -96,16 +96,19 @@ def judge_failures(
         JudgeError: The judge cannot be asked.
     """
     prompts = {failure.id: failure_prompt(failure.texts, frames) for failure, frames in wrong}
-    types, lost = ask_json(
+    replies = ask_json(
         "failures", prompts, settings, "types of failures", schema=_SCHEMA, read=_read
     )
-    reasons = {rejection.where: f"{rejection.reason}: {rejection.detail}" for rejection in lost}
+    reasons = {
+        rejection.where: f"{rejection.reason}: {rejection.detail}"
+        for rejection in replies.rejections
+    }
     for failure, frames in wrong:
-        model = settings.usage.models.get(failure.id, settings.name(settings.model))
+        model = replies.models.get(failure.id, settings.name(settings.model))
         by = f"{model}, prompt {_VERSION}"
         if not frames:
             by += ", no frames"
-        labels = {"by": by, "type": types.get(failure.id), "why": reasons.get(failure.id)}
+        labels = {"by": by, "type": replies.values.get(failure.id), "why": reasons.get(failure.id)}
         yield failure.model_copy(update=labels)
 
 
