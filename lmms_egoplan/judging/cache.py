@@ -130,14 +130,14 @@ class JudgementCache(AbstractContextManager["JudgementCache"]):
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise CacheError(f"{path}: {error}; LMMS_EGOPLAN_DATA sets the folder") from error
-        with self._explained():
+        with self._with_path_in_errors():
             self._database = sqlite3.connect(
                 path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
             )
         self._database.text_factory = _text_or_bytes
         self._database.row_factory = sqlite3.Row
         try:
-            with self._explained():
+            with self._with_path_in_errors():
                 self._check()
         except BaseException:
             self._database.close()
@@ -177,7 +177,7 @@ class JudgementCache(AbstractContextManager["JudgementCache"]):
             WHERE endpoint = :endpoint AND typeof(completion_tokens) = 'integer'
             GROUP BY beginning, model
         """
-        with self._explained():
+        with self._with_path_in_errors():
             rows = self._database.execute(
                 query, {"length": _BEGINNING, "endpoint": endpoint}
             ).fetchall()
@@ -278,7 +278,7 @@ class JudgementCache(AbstractContextManager["JudgementCache"]):
         if self._database.in_transaction:
             yield
             return
-        with self._explained(), self._database:
+        with self._with_path_in_errors(), self._database:
             self._database.execute("BEGIN IMMEDIATE")
             yield
 
@@ -289,7 +289,7 @@ class JudgementCache(AbstractContextManager["JudgementCache"]):
             some_keys = all_keys[start : start + _KEYS_PER_QUERY]
             placeholders = ", ".join("?" * len(some_keys))
             query = f"SELECT * FROM {table} WHERE key IN ({placeholders})"
-            with self._explained():
+            with self._with_path_in_errors():
                 rows = self._database.execute(query, some_keys).fetchall()
             for row in rows:
                 if _is_well_typed(row, _columns()[table]):
@@ -313,7 +313,7 @@ class JudgementCache(AbstractContextManager["JudgementCache"]):
                     raise sqlite3.DatabaseError(f"table {table} has unexpected columns")
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _with_path_in_errors(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.OperationalError as error:

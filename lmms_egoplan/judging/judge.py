@@ -1,7 +1,7 @@
 """Send many prompts to a judge or another language model concurrently. Reuse cached replies."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from loguru import logger
 
@@ -17,8 +17,8 @@ from lmms_egoplan.judging.judgement import (
     judge_by_words,
 )
 from lmms_egoplan.judging.probe import PROBE, announce_endpoint, probe
-from lmms_egoplan.judging.progress import JUDGING_WORDS, WRITING_WORDS, RequestProgress
-from lmms_egoplan.judging.run import IsReadable, PromptRun, is_complete
+from lmms_egoplan.judging.progress import JUDGING_WORDS, RequestProgress
+from lmms_egoplan.judging.run import IsReadable, PromptRun, PromptSet, is_complete
 from lmms_egoplan.judging.settings import JudgeSettings, judge_settings
 from lmms_egoplan.judging.threads import run_in_thread
 from lmms_egoplan.judging.tokens import StepUsage, prompt_tokens
@@ -91,7 +91,7 @@ def judge_all(
         return [judge_by_words(request, scale.best) for request in requests]
     prompts = [
         Prompt(
-            request.prompt,
+            clean_text(request.prompt),
             request.images,
             request.repeat,
             system=request.system,
@@ -99,7 +99,8 @@ def judge_all(
         )
         for request in requests
     ]
-    return _ask_all([request.id for request in requests], prompts, scale, settings, title)
+    answers = _answers_by_prompt(prompts, [request.id for request in requests])
+    return _ask_all(prompts, PromptSet(answers, scale, settings, title))
 
 
 def complete_all(
@@ -137,8 +138,10 @@ def complete_all(
         raise JudgeError(
             f"The model {DEMO!r} writes no text. Set LMMS_EGOPLAN_JUDGE_MODEL to another model"
         )
-    judgements = _ask_all([*prompts], [*prompts.values()], None, settings, title, step, is_readable)
-    return dict(zip(prompts, judgements, strict=True))
+    cleaned = [replace(prompt, text=clean_text(prompt.text)) for prompt in prompts.values()]
+    answers = _answers_by_prompt(cleaned, [*prompts])
+    prompt_set = PromptSet(answers, None, settings, title, step, is_readable)
+    return dict(zip(prompts, _ask_all(cleaned, prompt_set), strict=True))
 
 
 def announce_requests(task: str, requests: int, default_model: str) -> None:
@@ -235,101 +238,35 @@ def warn_of_missing_ratings(
         )
 
 
-@dataclass(frozen=True)
-class _Call:
-    """The prompts of one call, and how they are asked.
-
-    Attributes:
-        answers: Prompt -> ids of the answers that it judges.
-        scale: Reads the ratings; None to accept any complete reply.
-        settings: The judge or language model.
-        title: Short name of the task.
-        step: See `complete_all`.
-        is_readable: See `complete_all`.
-    """
-
-    answers: Mapping[Prompt, Sequence[str]]
-    scale: RatingScale | None
-    settings: JudgeSettings
-    title: str
-    step: str
-    is_readable: IsReadable
-
-    def ask(self, judgements: dict[Prompt, Judgement]) -> None:
-        """Ask all prompts without a stored reply, and put all judgements into `judgements`.
-
-        If this fails, `judgements` contains those that are known.
-
-        Raises:
-            CacheError: the cache cannot be used.
-            EndpointError: see `PromptRun.ask`.
-            JudgeError: the test request failed.
-        """
-        with JudgementCache(default_cache_path()) as cache:
-            run = PromptRun(
-                self.answers,
-                self.scale,
-                self.settings,
-                cache,
-                self.title,
-                self.step,
-                self.is_readable,
-            )
-            try:
-                self._ask_missing(run, cache)
-            finally:
-                judgements |= run.judgements
-                run.close()
-
-    def _ask_missing(self, run: PromptRun, cache: JudgementCache) -> None:
-        """Ask the prompts without a stored reply, or add them to the estimate."""
-        usage = self.settings.usage
-        missing = [prompt for prompt in self.answers if prompt not in run.judgements]
-        if usage.options.is_estimate:
-            usage.steps.append(_estimated(missing, self.settings, cache, self.title))
-            not_sent = unrated(self.settings, "not sent: this is an estimate")
-            for prompt in missing:
-                run.judgements[prompt] = not_sent
-            return
-        if not missing:
-            return
-        if usage.options.probes and not usage.is_tested:
-            usage.is_tested = True
-            largest = max(missing, key=lambda prompt: len(prompt.images))
-            probe(self.settings, replace(largest, text=PROBE.text))
-        announce_endpoint(self.settings)
-        run_in_thread(run.ask())
+def _answers_by_prompt(prompts: Sequence[Prompt], ids: Sequence[str]) -> dict[Prompt, list[str]]:
+    """Return the ids of the answers that each prompt judges."""
+    answers: dict[Prompt, list[str]] = {}
+    for prompt, answer_id in zip(prompts, ids, strict=True):
+        answers.setdefault(prompt, []).append(answer_id)
+    return answers
 
 
-def _ask_all(
-    ids: Sequence[str],
-    prompts: Sequence[Prompt],
-    scale: RatingScale | None,
-    settings: JudgeSettings,
-    title: str,
-    step: str = "",
-    is_readable: IsReadable = is_complete,
-) -> list[Judgement]:
-    """Return the judgements of all prompts, in order.
+def _ask_all(prompts: Sequence[Prompt], prompt_set: PromptSet) -> list[Judgement]:
+    """Return the judgements of some prompts, in order.
 
     See `judge_all`, or without a scale `complete_all`.
+
+    Args:
+        prompts: prompts of the set. May be repeated.
+        prompt_set: the set.
     """
-    words = WRITING_WORDS if scale is None else JUDGING_WORDS
-    prompts = [replace(prompt, text=clean_text(prompt.text)) for prompt in prompts]
-    ids_by_prompt: dict[Prompt, list[str]] = {}
-    for prompt, answer_id in zip(prompts, ids, strict=True):
-        ids_by_prompt.setdefault(prompt, []).append(answer_id)
+    settings = prompt_set.settings
     if settings.options.batch:  # a batch takes all prompts at once
-        settings = replace(settings, concurrency=len(ids_by_prompt))
+        settings = replace(settings, concurrency=len(prompt_set.answers))
+        prompt_set = replace(prompt_set, settings=settings)
     judgements: dict[Prompt, Judgement] = {}
     failure = None
     try:
-        # It fills `judgements`, also if it fails.
-        _Call(ids_by_prompt, scale, settings, title, step, is_readable).ask(judgements)
+        _ask_set(prompt_set, judgements)
     except CacheError as error:
         failure = str(error)
     except EndpointError as error:
-        failure = failure_message(settings, error, words)
+        failure = failure_message(settings, error, prompt_set.words)
     except KeyboardInterrupt:
         batches = ""
         if settings.options.batch:
@@ -344,25 +281,63 @@ def _ask_all(
     }
     if failure is None:
         return [named[prompt] for prompt in prompts]
-    not_asked = unrated(settings, f"not {words.judged}: {failure}")
+    not_asked = unrated(settings, f"not {prompt_set.words.judged}: {failure}")
     raise JudgeError(failure, [named.get(prompt, not_asked) for prompt in prompts])
 
 
-def _estimated(
-    missing: Sequence[Prompt], settings: JudgeSettings, cache: JudgementCache, title: str
-) -> StepUsage:
-    """Return the requests of an estimate.
+def _ask_set(prompt_set: PromptSet, judgements: dict[Prompt, Judgement]) -> None:
+    """Ask all prompts without a stored reply, and put all judgements into `judgements`.
+
+    If this fails, `judgements` contains those that are known.
+
+    Raises:
+        CacheError: the cache cannot be used.
+        EndpointError: see `PromptRun.ask`.
+        JudgeError: the test request failed.
+    """
+    with JudgementCache(default_cache_path()) as cache:
+        run = PromptRun(prompt_set, cache)
+        try:
+            missing = [prompt for prompt in prompt_set.answers if prompt not in run.judgements]
+            if prompt_set.settings.options.is_estimate:
+                _estimate(missing, prompt_set, run, cache)
+            elif missing:
+                _test_once(missing, prompt_set.settings)
+                announce_endpoint(prompt_set.settings)
+                run_in_thread(run.ask())
+        finally:
+            judgements |= run.judgements
+            run.close()
+
+
+def _test_once(prompts: Sequence[Prompt], settings: JudgeSettings) -> None:
+    """Test the model with one request in the form of these prompts, if the command asks for it.
+
+    Raises:
+        JudgeError: see `probe`.
+    """
+    if settings.options.probes and not settings.usage.is_tested:
+        settings.usage.is_tested = True
+        largest = max(prompts, key=lambda prompt: len(prompt.images))
+        probe(settings, replace(largest, text=PROBE.text))
+
+
+def _estimate(
+    missing: Sequence[Prompt], prompt_set: PromptSet, run: PromptRun, cache: JudgementCache
+) -> None:
+    """Add prompts to the estimate instead of asking them.
 
     Reply tokens are expected by the stored replies to similar prompts.
     """
+    settings = prompt_set.settings
     num_stored, stored_tokens = cache.reply_tokens(
         settings.where, settings.model, [prompt.text for prompt in missing]
     )
     expected = None
     if num_stored:
         expected = round(len(missing) * stored_tokens / num_stored)
-    return StepUsage(
-        title,
+    usage = StepUsage(
+        prompt_set.title,
         requests=len(missing),
         prompt_tokens=sum(prompt_tokens(prompt) for prompt in missing),
         reply_tokens=len(missing) * settings.max_tokens,
@@ -370,3 +345,6 @@ def _estimated(
         expected=expected,
         stored=num_stored,
     )
+    settings.usage.steps.append(usage)
+    not_sent = unrated(settings, "not sent: this is an estimate")
+    run.judgements |= dict.fromkeys(missing, not_sent)

@@ -1,7 +1,6 @@
 """Ask a judge or another language model the open prompts of one call, concurrently."""
 
 import asyncio
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -18,16 +17,22 @@ from lmms_egoplan.judging.endpoint import (
     NoAnswerError,
     RefusedRequestError,
 )
-from lmms_egoplan.judging.failures import NoReadableReplyError, unrated
+from lmms_egoplan.judging.failures import unrated
 from lmms_egoplan.judging.judgement import Judgement, Prompt, RatingScale
 from lmms_egoplan.judging.leases import PromptLeases
 from lmms_egoplan.judging.limits import LimitError
-from lmms_egoplan.judging.progress import JUDGING_WORDS, WRITING_WORDS, RequestProgress
+from lmms_egoplan.judging.progress import (
+    JUDGING_WORDS,
+    WRITING_WORDS,
+    MessageWords,
+    RequestProgress,
+)
 from lmms_egoplan.judging.reading import UNCLEAR, ReplyReader
 from lmms_egoplan.judging.settings import JudgeSettings
-from lmms_egoplan.judging.tokens import FIRST_REPLIES, ReplyTokens, StepUsage, expectation
+from lmms_egoplan.judging.stopping import ReadabilityRule, RefusalRule, SilenceRule
+from lmms_egoplan.judging.token_log import TokenLog
+from lmms_egoplan.judging.tokens import ReplyTokens, StepUsage
 from lmms_egoplan.judging.usage import Verdicts
-from lmms_egoplan.text import strip_controls
 
 if TYPE_CHECKING:
     from lmms_egoplan.judging.batches import Batches
@@ -38,15 +43,6 @@ IsReadable = Callable[[str, Judgement], bool]
 
 # Judging allows two repeats after a reply without a rating. Plain completions are never repeated.
 _ATTEMPTS = 3
-# The run ends after this many requests in a row without a reply, or after twice the concurrency if
-# that is more.
-_LEAST_IN_A_ROW = 8
-# Number of first requests. The run ends if all of them are refused with the same message.
-_FIRST_ANSWERS = 10
-# The run ends after this number of replies if none of them can be read.
-_UNREADABLE = 20
-# Characters of the beginning and of the end of such a reply that are printed.
-_SHOWN = 250
 # Seconds between updates of the waits in the progress bar.
 _TICK_S = 5.0
 
@@ -54,6 +50,37 @@ _TICK_S = 5.0
 def is_complete(_: str, reply: Judgement) -> bool:
     """Return whether a reply is complete. This suffices for replies that nobody reads."""
     return reply.error is None
+
+
+@dataclass(frozen=True)
+class PromptSet:
+    """The distinct prompts of one call, and how they are asked.
+
+    Attributes:
+        answers: Prompt -> ids of the answers that it judges.
+        scale: Reads the ratings; None to accept any complete reply.
+        settings: The judge or language model.
+        title: Short name of the task; "" for no title.
+        step: See `complete_all`.
+        is_readable: See `complete_all`.
+    """
+
+    answers: Mapping[Prompt, Sequence[str]]
+    scale: RatingScale | None
+    settings: JudgeSettings
+    title: str = ""
+    step: str = ""
+    is_readable: IsReadable = is_complete
+
+    @property
+    def words(self) -> MessageWords:
+        """The words for messages."""
+        return WRITING_WORDS if self.scale is None else JUDGING_WORDS
+
+    @property
+    def step_title(self) -> str:
+        """The name of the requests in a list of steps."""
+        return self.title or self.words.doing
 
 
 @dataclass(frozen=True)
@@ -78,55 +105,44 @@ class PromptRun:
         judgements: Judgements so far, by prompt.
     """
 
-    def __init__(
-        self,
-        answers: Mapping[Prompt, Sequence[str]],
-        scale: RatingScale | None,
-        settings: JudgeSettings,
-        cache: JudgementCache,
-        title: str = "",
-        step: str = "",
-        is_readable: IsReadable = is_complete,
-    ) -> None:
+    def __init__(self, prompts: PromptSet, cache: JudgementCache) -> None:
         """Read cached replies by the current rule, and open the progress bar.
 
         Args:
-            answers: prompt -> ids of the answers that it judges.
-            scale: reads the ratings; None to accept any complete reply.
-            settings: the judge or language model.
+            prompts: the prompts.
             cache: the open database.
-            title: short name of the task.
-            step: see `complete_all`.
-            is_readable: see `complete_all`.
         """
         self.judgements: dict[Prompt, Judgement] = {}
-        self._answers = answers
-        self._scale = scale
-        self._settings = settings
+        self._prompts = prompts
+        self._answers = prompts.answers
+        self._settings = prompts.settings
         self._cache = cache
-        self._is_readable = is_readable
-        self._words = WRITING_WORDS if scale is None else JUDGING_WORDS
-        self._title = title or self._words.doing
-        self._keys = {
-            cache_key(settings.model, settings.parameters, prompt): prompt for prompt in answers
-        }
-        self._reader = ReplyReader(scale, settings, self._words.model, started=time.time())
-        self._limits = settings.usage.limits
-        verdicts_of = (settings.where, settings.name(settings.model), scale or step)
-        self._verdicts = settings.usage.verdicts.setdefault(verdicts_of, Verdicts())
-        self._tokens: list[ReplyTokens] = []
-        self._next_expectation = FIRST_REPLIES
-        self._num_asked = 0
-        self._num_to_ask = 0
-        self._num_without_reply = 0  # in a row
-        self._first_refusals: list[str] = []
-        self._earlier_refusals: dict[str, str] = {}
+        self._keys = {self._key(prompt): prompt for prompt in prompts.answers}
+        model = prompts.words.model
+        self._reader = ReplyReader(prompts.scale, self._settings, model, started=time.time())
+        self._limits = self._settings.usage.limits
+        self._silence = SilenceRule(self._settings.concurrency)
+        self._readability = ReadabilityRule(self._verdicts(), self._settings.max_tokens)
+        self._num_sent = 0
         self._stopped: EndpointError | None = None
+        self._refusals: RefusalRule
         self._leases: PromptLeases
         self._progress: RequestProgress
-        self._open_progress(title)
+        self._open_progress()
+        num_missing = len(prompts.answers) - len(self.judgements)
+        self._tokens = TokenLog(prompts.step_title, self._settings, num_missing)
 
-    def _open_progress(self, title: str) -> None:
+    def _key(self, prompt: Prompt) -> str:
+        return cache_key(self._settings.model, self._settings.parameters, prompt)
+
+    def _verdicts(self) -> Verdicts:
+        """Return the counts of this model's replies that are read in the same way."""
+        settings = self._settings
+        way = self._prompts.scale or self._prompts.step
+        key = (settings.where, settings.name(settings.model), way)
+        return settings.usage.verdicts.setdefault(key, Verdicts())
+
+    def _open_progress(self) -> None:
         """Read cached replies, and open the progress bar."""
         failed: dict[str, Judgement] = {}
         elsewhere: Counter[str] = Counter()
@@ -142,8 +158,8 @@ class PromptRun:
             if stored.endpoint != self._settings.where:
                 elsewhere[stored.endpoint] += len(self._answers[prompt])
         self._progress = RequestProgress(
-            self._words,
-            title,
+            self._prompts.words,
+            self._prompts.title,
             total=sum(len(ids) for ids in self._answers.values()),
             cached=sum(len(self._answers[prompt]) for prompt in self.judgements),
             is_hidden=self._settings.options.is_estimate,
@@ -173,8 +189,8 @@ class PromptRun:
             for reply in replies
             if reply.cached
         ]
-        used = StepUsage.of_replies(self._title, self._tokens, model)
-        cached = StepUsage.of_replies(self._title, cached_tokens, model)
+        used = self._tokens.usage()
+        cached = StepUsage.of_replies(self._prompts.step_title, cached_tokens, model)
         if not self._settings.options.is_estimate:
             self._settings.usage.steps.append(used)
         judges = {reply.judge for reply in replies} or {model}
@@ -200,7 +216,7 @@ class PromptRun:
         """
         from lmms_egoplan.judging.client import Client
 
-        self._check_verdicts()
+        self._check_readability()
         keys = self._open_keys()
         self._warn_of_batches(keys)
         async with (
@@ -214,17 +230,33 @@ class PromptRun:
         if self._stopped is not None:
             raise self._stopped
 
+    def _check_readability(self) -> None:
+        """Take account of stored replies of this endpoint.
+
+        Raise `NoReadableReplyError` if its replies cannot be read.
+        """
+        if not self._readability.has_readable and self._has_readable_stored_reply():
+            self._readability.count(is_readable=True, is_cut=False)
+        if self._readability.is_broken:
+            raise self._readability.error()
+
+    def _has_readable_stored_reply(self) -> bool:
+        """Return whether a stored reply of this endpoint can be read."""
+        for prompt, judgement in self.judgements.items():
+            if judgement.endpoint == self._settings.where:
+                first_answer = self._answers[prompt][0]
+                if self._prompts.is_readable(first_answer, judgement):
+                    return True
+        return False
+
     def _open_keys(self) -> list[str]:
         """Return the keys of open prompts, in the order of asking. Forget rejected replies."""
         missing = [key for key, prompt in self._keys.items() if prompt not in self.judgements]
-        self._num_to_ask = len(missing)
         failures = self._cache.load_failures(missing)
         if self._settings.options.retry_rejected:
             self._cache.forget(missing)
-        self._earlier_refusals = {
-            key: _wording(failure.error or "") for key, failure in failures.items()
-        }
-        return sorted(missing, key=lambda key: key in self._earlier_refusals)
+        self._refusals = RefusalRule(failures)
+        return sorted(missing, key=lambda key: key in failures)
 
     def _warn_of_batches(self, keys: Sequence[str]) -> None:
         """Warn if open prompts may be in batches, but this run sends them one by one."""
@@ -254,30 +286,12 @@ class PromptRun:
                 task.cancel()
             await asyncio.gather(*workers, ticker, return_exceptions=True)
 
-    def _check_verdicts(self) -> None:
-        """Take account of stored replies of this endpoint.
-
-        Raise `NoReadableReplyError` if its replies cannot be read.
-        """
-        verdicts = self._verdicts
-        if not verdicts.readable and self._has_readable_stored_reply():
-            verdicts.readable += 1
-        if verdicts.unreadable >= _UNREADABLE and not verdicts.readable:
-            raise self._unreadable()
-
-    def _has_readable_stored_reply(self) -> bool:
-        """Return whether a stored reply of this endpoint can be read."""
-        for prompt, judgement in self.judgements.items():
-            if judgement.endpoint == self._settings.where:
-                first_answer = self._answers[prompt][0]
-                if self._is_readable(first_answer, judgement):
-                    return True
-        return False
-
-    def _stop(self, error: EndpointError) -> None:
-        """Send nothing more. Requests in flight are finished."""
-        self._stopped = self._stopped or error
-        self._leases.stop()
+    async def _show_waits(self) -> None:
+        """Show long waits in the progress bar, until cancelled."""
+        while True:
+            await asyncio.sleep(_TICK_S)
+            self._progress.asked_elsewhere = self._leases.num_busy
+            self._progress.show_waits()
 
     async def _ask_next(self, sender: "Client | Batches") -> None:
         """Send one prompt after another until none is left or the run stops."""
@@ -285,8 +299,8 @@ class PromptRun:
             key = await self._leases.take()
             if key is None:
                 return
-            self._num_asked += 1
-            number = self._num_asked
+            self._num_sent += 1
+            number = self._num_sent
             self._progress.waiting[key] = time.time()
             outcome = await self._outcome(self._keys[key], sender)
             del self._progress.waiting[key]
@@ -300,7 +314,7 @@ class PromptRun:
         Raises:
             EndpointError: an error that concerns all prompts. The message names the answer.
         """
-        model = f"the {self._words.model}"
+        model = f"the {self._prompts.words.model}"
         try:
             judgement = await self._judge(prompt, sender)
         except RefusedRequestError as error:
@@ -327,16 +341,10 @@ class PromptRun:
         self._leases.finish(key, judgement if outcome.is_answered else None)
         self._settle(key, judgement, "judged", is_refused=refusal is not None)
         # Without a scale, a refused prompt may just be too long for the model.
-        if refusal is not None and number <= _FIRST_ANSWERS and self._scale is not None:
-            self._check_first(key, refusal)
-        if outcome.is_answered:
-            self._num_without_reply = 0
-        else:
-            self._num_without_reply += 1
-        if self._num_without_reply >= max(_LEAST_IN_A_ROW, 2 * self._settings.concurrency):
-            raise NoAnswerError(
-                f"{self._num_without_reply} prompts in a row got no reply ({judgement.error})"
-            )
+        if refusal is not None and self._prompts.scale is not None:
+            has_rated = self._progress.counts["cached"] > self._progress.elsewhere.total()
+            self._refusals.check(key, refusal, number, has_rated=has_rated)
+        self._silence.check(judgement, is_answered=outcome.is_answered)
 
     async def _judge(self, prompt: Prompt, sender: "Client | Batches") -> Judgement | None:
         """Ask a prompt, up to three times.
@@ -345,7 +353,7 @@ class PromptRun:
         """
         tokens: list[ReplyTokens] = []
         judgement = None
-        max_attempts = 1 if self._scale is None else _ATTEMPTS
+        max_attempts = 1 if self._prompts.scale is None else _ATTEMPTS
         for attempt in range(1, max_attempts + 1):
             if self._stopped is not None:
                 break
@@ -368,17 +376,6 @@ class PromptRun:
             return None
         total = ReplyTokens.total(tokens)
         return replace(judgement, prompt_tokens=total.prompt, completion_tokens=total.reply)
-
-    def _count_tokens(self, tokens: ReplyTokens) -> None:
-        """Count the tokens of a reply.
-
-        Log the expected cost of the run after the first replies, and again as they double.
-        """
-        self._tokens.append(tokens)
-        if len(self._tokens) == self._next_expectation:
-            self._next_expectation *= 2
-            self._log_expectation()
-        self._progress.counts["tokens"] += (tokens.prompt or 0) + (tokens.reply or 0)
 
     async def _ask(self, prompt: Prompt, sender: "Client | Batches") -> Judgement | None:
         """Send a request within the limits.
@@ -405,61 +402,31 @@ class PromptRun:
             self._stop(error)
         return reply
 
+    def _count_tokens(self, tokens: ReplyTokens) -> None:
+        """Count the tokens of a reply."""
+        self._tokens.add(tokens)
+        self._progress.counts["tokens"] += (tokens.prompt or 0) + (tokens.reply or 0)
+
     def _count_verdict(self, prompt: Prompt, judgement: Judgement, *, is_cut: bool) -> None:
         """Count a reply as readable or not.
 
         Stop the run after many unreadable ones if none before was readable.
         """
-        verdicts = self._verdicts
         answer = self._answers[prompt][0]
-        if judgement.error is None and self._is_readable(answer, judgement):
-            verdicts.readable += 1
-        else:
-            verdicts.unreadable += 1
-        if is_cut:
-            verdicts.cut += 1
-        if verdicts.unreadable >= _UNREADABLE and not verdicts.readable and self._stopped is None:
-            self._stop(self._unreadable(f". The last one, about {answer}: {_excerpt(judgement)}"))
-
-    def _unreadable(self, example: str = "") -> NoReadableReplyError:
-        """Return the error about replies that cannot be read, with a sentence about one of them."""
-        verdicts = self._verdicts
-        cut = ""
-        if verdicts.cut:
-            cut = (
-                f" ({verdicts.cut} of them were cut off at the limit of "
-                f"{self._settings.max_tokens} tokens)"
-            )
-        return NoReadableReplyError(
-            f"none of its first {verdicts.unreadable} replies can be read{cut}{example}"
-        )
-
-    def _log_expectation(self) -> None:
-        """Log the expected cost of the run by its first replies."""
-        first = StepUsage.of_replies(self._title, self._tokens, self._settings.model)
-        if self._num_to_ask > len(self._tokens) and not first.unknown:
-            max_tokens = self._settings.max_tokens
-            prices = self._settings.options.prices
-            logger.info(expectation(first, prices, self._num_to_ask, max_tokens))
+        is_readable = judgement.error is None and self._prompts.is_readable(answer, judgement)
+        self._readability.count(is_readable=is_readable, is_cut=is_cut)
+        if self._readability.is_broken and self._stopped is None:
+            self._stop(self._readability.error(answer, judgement))
 
     def _count_retry(self) -> None:
         """Count a retry of a request that failed."""
         self._limits.retry()
         self._progress.counts["retried"] += 1
 
-    def _check_first(self, key: str, refusal: str) -> None:
-        """Raise `EndpointError` if all of the first prompts are refused with the same message."""
-        words = _wording(refusal)
-        # If this endpoint has rated answers before, a refusal that is already stored does not
-        # concern all requests.
-        has_rated = self._progress.counts["cached"] > self._progress.elsewhere.total()
-        if has_rated and self._earlier_refusals.get(key, "").endswith(words):
-            return
-        self._first_refusals.append(words)
-        if len(self._first_refusals) == _FIRST_ANSWERS and len(set(self._first_refusals)) == 1:
-            raise EndpointError(
-                f"{refusal} (the same for all of the first {_FIRST_ANSWERS} answers)"
-            )
+    def _stop(self, error: EndpointError) -> None:
+        """Send nothing more. Requests in flight are finished."""
+        self._stopped = self._stopped or error
+        self._leases.stop()
 
     def _settle(
         self, key: str, judgement: Judgement, how: str = "cached", *, is_refused: bool = False
@@ -473,25 +440,3 @@ class PromptRun:
         else:
             num_refused = num_answers if is_refused else 0
             self._progress.count(failed=num_answers, refused=num_refused)
-
-    async def _show_waits(self) -> None:
-        """Show long waits in the progress bar, until cancelled."""
-        while True:
-            await asyncio.sleep(_TICK_S)
-            self._progress.asked_elsewhere = self._leases.num_busy
-            self._progress.show_waits()
-
-
-def _excerpt(judgement: Judgement) -> str:
-    """Return the beginning and the end of a reply in quotation marks; its error without a text."""
-    if judgement.reply is None:
-        return judgement.error or ""
-    line = strip_controls(judgement.reply)
-    if len(line) > 2 * _SHOWN:
-        line = f"{line[:_SHOWN]} [...] {line[-_SHOWN:]}"
-    return repr(line)
-
-
-def _wording(refusal: str) -> str:
-    """Return a refusal with all numbers masked, since they may differ between requests."""
-    return re.sub(r"\d+", "0", refusal)

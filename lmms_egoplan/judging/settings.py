@@ -171,12 +171,12 @@ class JudgeSettings:
 
 
 def chosen_protocol(
-    of: Mapping[str, JudgeProtocol], name: str = "", default: str = DEFAULT_PROTOCOL
+    protocols: Mapping[str, JudgeProtocol], name: str = "", default: str = DEFAULT_PROTOCOL
 ) -> JudgeProtocol:
     """Return the protocol with a name.
 
     Args:
-        of: a benchmark's protocols by name.
+        protocols: a benchmark's protocols by name.
         name: the name; "" for the value of ``LMMS_EGOPLAN_JUDGE_PROTOCOL``, or `default` without
             this variable.
         default: the name without both.
@@ -185,11 +185,11 @@ def chosen_protocol(
         LmmsEgoplanError: there is no protocol with this name. The message lists the names.
     """
     name = name or _first((PROTOCOL,)) or default
-    if name not in of:
+    if name not in protocols:
         raise LmmsEgoplanError(
-            f"{PROTOCOL} or --protocol: {name!r} is unknown; use one of {', '.join(of)}"
+            f"{PROTOCOL} or --protocol: {name!r} is unknown; use one of {', '.join(protocols)}"
         )
-    return of[name]
+    return protocols[name]
 
 
 def judge_settings(default_model: str, usage: LlmUsage | None = None) -> JudgeSettings | None:

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.prices import PriceList
 
-# A run logs its expected cost after this many replies, and again as they double.
-FIRST_REPLIES = 20
 # Estimated tokens of an image: gpt-4o uses 765 for 513 to 1024 pixels (85, plus 170 for each of 4
 # tiles).
 IMAGE_TOKENS = 765

@@ -235,9 +235,8 @@ def test_a_failed_run_leaves_no_claim():
 def new_run(cache, url, prompts, concurrency=1):
     """Create a run over prompts, for tests with their own event loop."""
     settings = JudgeSettings("judge", url, concurrency=concurrency)
-    return run_module.PromptRun(
-        {Prompt(prompt): [prompt] for prompt in prompts}, SCALE, settings, cache
-    )
+    answers = {Prompt(prompt): [prompt] for prompt in prompts}
+    return run_module.PromptRun(run_module.PromptSet(answers, SCALE, settings), cache)
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])

@@ -88,7 +88,7 @@ WITHOUT_TEXT = {
 
 @pytest.mark.parametrize("batch", [False, True])
 def test_replies_without_text_count_as_unreadable(monkeypatch, batch):
-    monkeypatch.setattr("lmms_egoplan.judging.run._UNREADABLE", 6)
+    monkeypatch.setattr("lmms_egoplan.judging.stopping._UNREADABLE", 6)
     wrong = {}
     for name, reply in WITHOUT_TEXT.items():
         if batch and name not in ("only thinking", "nothing"):
