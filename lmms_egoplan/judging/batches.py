@@ -126,6 +126,7 @@ class Batches:
         """Send prompts when no other prompt of the run can join them."""
         while True:
             await asyncio.sleep(_TICK_S)
+            # The run waits for the replies to as many prompts as are here.
             are_all_waiting = len(self._futures) == len(self._progress.waiting)
             if self._unsent and self._leases.is_drained and are_all_waiting:
                 self._tasks.append(asyncio.create_task(self._answer(self._unsent)))

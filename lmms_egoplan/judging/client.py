@@ -68,10 +68,6 @@ _RATING = re.compile(r"(\[\[\s*[0-9]{1,3}(?:\.[0-9]*)?\s*\]\])")
 # Waits before a retry double from the first to the longest, minus random jitter of up to a quarter.
 _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 8.0
-# (address, model) -> the name of the token limit that the model accepts, found at run time.
-_limit_names: dict[tuple[str, str], str] = {}
-# (address, model) pairs that refuse a JSON schema for the reply.
-_without_schema: set[tuple[str, str]] = set()
 
 
 class BodyError(openai.OpenAIError):
@@ -147,6 +143,7 @@ class Client(AbstractAsyncContextManager["Client"]):
         self._policy = policy
         self._read_s = min(policy.read_s, settings.timeout)
         self._target = (settings.where, settings.model)
+        self._learnt = settings.usage.learnt
         self._client: openai.AsyncOpenAI
         options: dict[str, Any] = {
             "api_key": settings.api_key,
@@ -273,7 +270,7 @@ class Client(AbstractAsyncContextManager["Client"]):
         """Return the name of the token limit: the set one, the accepted one, or the likeliest."""
         if self.settings.limit_name:
             return self.settings.limit_name
-        return _limit_names.get(self._target) or _first_name(self.settings)
+        return self._learnt.limit_names.get(self._target) or _first_name(self.settings)
 
     async def _with_retries(
         self, send: Callable[[], Awaitable[Answer]], on_retry: Callable[[], None] | None = None
@@ -390,7 +387,7 @@ class Client(AbstractAsyncContextManager["Client"]):
         After a refusal, repeat the request without the schema. If that succeeds, stop sending
         schemas to this model.
         """
-        schema = None if self._target in _without_schema else prompt.schema
+        schema = None if self._target in self._learnt.without_schema else prompt.schema
         try:
             return await self._send_limited(replace(prompt, schema=schema))
         except openai.APIStatusError as error:
@@ -398,7 +395,7 @@ class Client(AbstractAsyncContextManager["Client"]):
                 raise
         self._on_retry()
         answer = await self._send_limited(replace(prompt, schema=None))
-        _without_schema.add(self._target)
+        self._learnt.without_schema.add(self._target)
         return answer
 
     async def _send_limited(self, prompt: Prompt) -> Judgement:
@@ -421,9 +418,9 @@ class Client(AbstractAsyncContextManager["Client"]):
             if _names(error, other_name):
                 raise refusal from None
             if error.status_code in _REQUEST_ERRORS:
-                _limit_names[self._target] = other_name
+                self._learnt.limit_names[self._target] = other_name
             raise
-        _limit_names[self._target] = other_name
+        self._learnt.limit_names[self._target] = other_name
         return answer
 
     async def _create(self, prompt: Prompt, limit_name: str) -> Judgement:

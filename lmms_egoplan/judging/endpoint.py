@@ -1,7 +1,7 @@
 """Define how long to wait for an endpoint, and the errors that it can cause."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 _JUDGE_VARIABLES = (
     "Check LMMS_EGOPLAN_JUDGE_MODEL, LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY "
@@ -48,6 +48,19 @@ PROBING = RetryPolicy(
     total_s=60.0,
     loading_s=300.0,
 )
+
+
+@dataclass
+class LearntForms:
+    """Forms of requests that models were found to need, by address and model.
+
+    Attributes:
+        limit_names: The name of the token limit that a model accepts.
+        without_schema: Models that refuse a JSON schema for the reply.
+    """
+
+    limit_names: dict[tuple[str, str], str] = field(default_factory=dict)
+    without_schema: set[tuple[str, str]] = field(default_factory=set)
 
 
 class EndpointError(Exception):

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.judging.endpoint import LearntForms
 from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.limits import Limits
 from lmms_egoplan.judging.prices import ModelPrice, PriceList
@@ -89,7 +90,7 @@ class Verdicts:
 
 @dataclass
 class LlmUsage:
-    """Counts of one command, or of the judged tasks of one run.
+    """Counts and findings of one command, or of the judged tasks of one run.
 
     Attributes:
         options: The options of the command.
@@ -98,6 +99,7 @@ class LlmUsage:
         lost: Number of these prompts without a usable reply.
         steps: Steps with the requests of this run, or of the estimate.
         verdicts: The replies so far by model and way of reading them.
+        learnt: Forms of requests that the models were found to need.
         limits: The requests and the cost so far, and their limits.
     """
 
@@ -107,6 +109,7 @@ class LlmUsage:
     lost: int = 0
     steps: list[StepUsage] = field(default_factory=list)
     verdicts: dict[Any, Verdicts] = field(default_factory=dict)
+    learnt: LearntForms = field(default_factory=LearntForms)
     limits: Limits = field(init=False)
 
     def __post_init__(self) -> None:

@@ -274,8 +274,10 @@ def test_the_probe_finds_the_name_of_the_token_limit():
         return Reply()
 
     with JudgeServer(reply) as server:
-        probe(JudgeSettings("judge", server.url, KEY))
-        assert [judgement.rating for judgement in in_batches(server.url)] == [1] * 12
+        usage = LlmUsage(LlmOptions(batch=True))
+        probe(JudgeSettings("judge", server.url, KEY, usage=usage))
+        judgements = judge(server.url, PROMPTS, usage=usage)
+        assert [judgement.rating for judgement in judgements] == [1] * 12
         assert all("max_completion_tokens" in body for body in server.bodies[1:])
 
 

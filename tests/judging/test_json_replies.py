@@ -32,8 +32,9 @@ GOOD = json.dumps(VALUE)
 pytestmark = pytest.mark.usefixtures("data")
 
 
-def ask(server, names, **options):
-    settings = JudgeSettings("model", server.url, KEY, 4, usage=LlmUsage(LlmOptions(**options)))
+def ask(server, names, usage=None, **options):
+    usage = usage or LlmUsage(LlmOptions(**options))
+    settings = JudgeSettings("model", server.url, KEY, 4, usage=usage)
     prompts = {name: name for name in names}
     replies = ask_json("step", prompts, settings, "things", schema={"type": "object"})
     results = replies.values | {rejection.where: rejection for rejection in replies.rejections}
@@ -142,8 +143,9 @@ def test_a_schema_is_sent_until_the_endpoint_refuses_one(status):
         )
 
     with JudgeServer(reply) as server:
+        usage = LlmUsage()
         for name in ("a", "b"):
-            assert ask(server, [name]) == {name: VALUE}
+            assert ask(server, [name], usage) == {name: VALUE}
         assert formats(server) == [True, False, False]
 
 
@@ -151,9 +153,10 @@ def test_a_schema_is_sent_after_a_refusal_for_another_reason():
     with JudgeServer(
         lambda prompt, _: Reply("too long", status=400) if "long" in prompt else Reply(GOOD)
     ) as server:
-        assert ask(server, ["c"]) == {"c": VALUE}
-        assert ask(server, ["long"])["long"].reason == NO_REPLY
-        assert ask(server, ["d"]) == {"d": VALUE}
+        usage = LlmUsage()
+        assert ask(server, ["c"], usage) == {"c": VALUE}
+        assert ask(server, ["long"], usage)["long"].reason == NO_REPLY
+        assert ask(server, ["d"], usage) == {"d": VALUE}
         assert formats(server) == [True, True, False, True]
     assert server.bodies[0]["response_format"]["json_schema"]["schema"] == {"type": "object"}
 

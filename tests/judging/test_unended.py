@@ -14,6 +14,7 @@ from lmms_egoplan.judging.judgement import RatingScale
 from lmms_egoplan.judging.probe import probe
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.judging.text import read_rating
+from lmms_egoplan.judging.usage import LlmUsage
 
 pytestmark = pytest.mark.usefixtures("data")
 
@@ -162,20 +163,22 @@ def test_the_limit_is_sent_under_the_other_name_after_a_refusal(status):
     def reply(*_):
         return Reply(body=body, status=status) if "max_tokens" in server.bodies[-1] else Reply()
 
+    usage = LlmUsage()
     with JudgeServer(reply) as server:
         for prompts in ("abcdef", "ghi"):
-            judgements = judge(server.url, prompts, concurrency=1)
+            judgements = judge(server.url, prompts, concurrency=1, usage=usage)
             assert [judgement.rating for judgement in judgements] == [1] * len(prompts)
         assert [body.get("max_completion_tokens") for body in server.bodies] == [None] + [4096] * 9
 
 
 def test_the_probe_learns_the_name():
+    usage = LlmUsage()
     with JudgeServer(
         lambda *_: unknown("max_tokens") if "max_tokens" in server.bodies[-1] else Reply()
     ) as server:
-        probe(JudgeSettings("judge", server.url))
+        probe(JudgeSettings("judge", server.url, usage=usage))
         server.bodies.clear()
-        judge(server.url, "abc")
+        judge(server.url, "abc", usage=usage)
         assert all("max_tokens" not in body for body in server.bodies)
 
 
