@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from lmms_egoplan.judging.settings import forget_usage
 from lmms_egoplan.memory_ahead import PEAK
 
 
@@ -51,3 +52,5 @@ def evaluating(model: Any) -> Iterator[Evaluation]:
         yield _running
     finally:
         _running = outer
+        if outer is None:
+            forget_usage()

@@ -211,7 +211,7 @@ def judge_settings(default_model: str, usage: LlmUsage | None = None) -> JudgeSe
     ``_TIMEOUT`` 300 (seconds), ``_MAX_TOKENS`` 4096, ``_MAX_MIB`` 16. ``_PARAMETERS`` is a JSON
     object of parameters for each request; null removes a default parameter. ``_MAX_REQUESTS`` and
     ``_MAX_COST``, with the file ``_PRICES``, limit the requests of all tasks of a run together.
-    Each of its processes has an equal share.
+    Each of its processes has an equal share; see `forget_usage`.
 
     Args:
         default_model: the model if the environment names none.
@@ -434,6 +434,11 @@ def _usage_of_run(prices: str, requests: str, cost: str) -> LlmUsage:
         max_cost=max_cost,
     )
     return LlmUsage(options)
+
+
+def forget_usage() -> None:
+    """Start the counts of all tasks of this process anew, after a run has ended."""
+    _usage_of_run.cache_clear()
 
 
 def _parameters(text: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import pytest
 from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.evaluation import evaluating, running
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, loaded_model
+from lmms_egoplan.judging.settings import judge_settings
 from lmms_egoplan.memory_ahead import PEAK
 
 REQUEST = SimpleNamespace(task_name="task", doc_id=0)
@@ -49,3 +50,15 @@ def test_counts_and_peak_memory_do_not_outlive_an_evaluation():
     with evaluating(object()):
         assert record.known("task", 0) == {}
         assert PEAK.num_bytes == 0
+
+
+def test_the_limits_of_judges_count_the_requests_of_one_evaluation(monkeypatch):
+    """The tasks of an evaluation share them, and the test request before it counts."""
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MAX_REQUESTS", "10")
+    for _ in range(2):
+        limits = judge_settings("none").usage.limits
+        assert limits.requests == 0
+        limits.retry()
+        with evaluating(object()):
+            assert judge_settings("none").usage.limits.requests == 1
