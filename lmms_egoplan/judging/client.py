@@ -1,25 +1,23 @@
 """Send chat completions through the openai library, with retries, limits and redaction."""
 
-import base64
-import html
 import json
 import math
 import random
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from email.utils import mktime_tz, parsedate_tz
 from typing import Any, TypeVar
-from urllib.parse import quote, unquote, urlsplit
-from urllib.request import getproxies
+from urllib.parse import urlsplit
 
 import openai
 from anyio import CancelScope, current_time, fail_after
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exponential
 
 from lmms_egoplan.jsonl import decode
+from lmms_egoplan.judging.bounded_client import FILE_MIB, BodyError, BoundedClient
 from lmms_egoplan.judging.endpoint import (
     EndpointError,
     NoAnswerError,
@@ -27,15 +25,14 @@ from lmms_egoplan.judging.endpoint import (
     RetryPolicy,
 )
 from lmms_egoplan.judging.judgement import Judgement, Prompt
-from lmms_egoplan.judging.settings import LIMIT_NAMES, NO_KEY, JudgeSettings
+from lmms_egoplan.judging.redaction import Redactor, secrets_in
+from lmms_egoplan.judging.settings import LIMIT_NAMES, JudgeSettings
 from lmms_egoplan.judging.text import is_out_of_credit, judge_name, read_reply
 from lmms_egoplan.judging.variables import MAX_MIB, MAX_TOKENS, PARAMETERS, TIMEOUT
 from lmms_egoplan.text import clean_text
 
 Answer = TypeVar("Answer")
 _CONNECT_S = 10.0
-# Maximum size of a file of results, in MiB, unless the limit of other answers is higher.
-_FILE_MIB = 512
 # Maximum characters of an endpoint's message. Some endpoints send a whole page.
 _LONGEST_MESSAGE = 300
 _DAY_S = 86_400.0
@@ -47,78 +44,15 @@ _REQUEST_ERRORS = (400, 413, 422)
 _RETRIED_STATUSES = (408, 409, 425, 429)
 # The library returns the raw response.
 _RAW: Any = {"headers": {"X-Stainless-Raw-Response": "true"}}
-# These encodings expand a chunk (64 KiB) at most about a thousandfold. Newer or combined encodings
-# expand far more.
-_ENCODINGS = ("", "identity", "gzip", "deflate")
 _CLIENT_VARIABLES = (
     "Check SSL_CERT_FILE, SSL_CERT_DIR, HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, OPENAI_ORG_ID, "
     "OPENAI_PROJECT_ID and OPENAI_CUSTOM_HEADERS"
 )
-# Headers that no longer apply once the body has been read.
-_TRANSFER_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
-_REPLACEMENT = "[API key]"
-# Shorter keys are placeholders for local servers ("EMPTY"), which may occur as words in a reply.
-_SHORTEST_IN_REPLIES = 8
-_SHORTEST_IN_BASE64 = 4
-# Headers without secrets.
-_OPEN_HEADERS = ("accept", "content-type", "user-agent")
-_RATING = re.compile(r"(\[\[\s*[0-9]{1,3}(?:\.[0-9]*)?\s*\]\])")
 
 
 # Waits before a retry double from the first to the longest, minus random jitter of up to a quarter.
 _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 8.0
-
-
-class BodyError(openai.OpenAIError):
-    """A response body is too large, or its decompressed size cannot be limited."""
-
-
-class BoundedClient(openai.DefaultAsyncHttpxClient):
-    """The openai library's client, with bounded bodies and without redirects.
-
-    Bodies have at most `largest` bytes after decompression. The contents of files may have
-    `_FILE_MIB` MiB, if that is more.
-    """
-
-    def __init__(self, largest: int) -> None:
-        super().__init__(follow_redirects=False, headers={"Accept-Encoding": "gzip, deflate"})
-        self._largest = largest
-
-    async def send(self, request: Any, **options: Any) -> Any:
-        """Send a request and read its response.
-
-        Raises:
-            BodyError: the body is too large or has another encoding than gzip or deflate.
-            Exception: any error of the library's client.
-        """
-        response = await super().send(
-            request, **options | {"stream": True, "follow_redirects": False}
-        )
-        try:
-            encoding = response.headers.get("content-encoding", "").strip().lower()
-            if encoding not in _ENCODINGS:
-                raise BodyError(f"its answer has encoding {encoding[:50]!r}, not gzip or deflate")
-            body = bytearray()
-            largest = self._largest
-            if request.url.path.endswith("/content"):
-                largest = max(largest, _FILE_MIB * 2**20)
-            async for part in response.aiter_bytes():
-                body += part
-                if len(body) > largest:
-                    raise BodyError("its answer is too large")
-        finally:
-            await response.aclose()
-        headers = [
-            (name, value)
-            for name, value in response.headers.multi_items()
-            if name not in _TRANSFER_HEADERS
-        ]
-        read = type(response)(
-            response.status_code, headers=headers, content=bytes(body), request=request
-        )
-        read.elapsed = response.elapsed
-        return read
 
 
 class Client(AbstractAsyncContextManager["Client"]):
@@ -365,7 +299,7 @@ class Client(AbstractAsyncContextManager["Client"]):
             if isinstance(cause, BodyError):
                 hint = (
                     f"; {MAX_MIB} sets the limit: {self.settings.max_mib} MiB, and "
-                    f"{_FILE_MIB} MiB or more for files"
+                    f"{FILE_MIB} MiB or more for files"
                 )
                 raise NoAnswerError(f"{cause}{hint}", may_pass=False) from None
             name = type(cause).__name__
@@ -557,92 +491,3 @@ def _endpoint_message(error: openai.APIStatusError) -> str:
         return json.dumps(decode(error.response.text), ensure_ascii=False)
     except ValueError:
         return error.response.text or "no message"
-
-
-class Redactor:
-    """Replace secrets, also as spelled in JSON, URLs, HTML and base64.
-
-    User names are replaced only in errors.
-    """
-
-    def __init__(self, secrets: Iterable[str], names: Iterable[str] = ()) -> None:
-        nonblank = {secret for secret in secrets if secret.strip()}
-        self._all = _pattern(nonblank | {name for name in names if name.strip()})
-        long = [secret for secret in nonblank if len(secret) >= _SHORTEST_IN_REPLIES]
-        self._long = _pattern(long)
-        self._escaped = re.compile("|".join(map(_with_escapes, long)) or r"(?!)", re.IGNORECASE)
-
-    def in_error(self, text: str) -> str:
-        """Replace secrets of any length; those under 8 characters only as whole words."""
-        return self._all.sub(_REPLACEMENT, self._unescaped(text))
-
-    def in_reply(self, text: str) -> str:
-        """Replace secrets of 8 characters or more, but never a rating such as ``[[0.5]]``."""
-        parts = _RATING.split(self._unescaped(text))
-        return "".join(
-            part if index % 2 else self._long.sub(_REPLACEMENT, part)
-            for index, part in enumerate(parts)
-        )
-
-    def _unescaped(self, text: str) -> str:
-        r"""Replace long secrets hidden by JSON escapes, such as ``\u0073k-...`` and ``a\/b``."""
-        if "\\" not in text:
-            return text
-        return self._escaped.sub(_REPLACEMENT, text)
-
-
-def _with_escapes(secret: str) -> str:
-    return "".join(rf"(?:\\?{re.escape(letter)}|\\u{ord(letter):04x})" for letter in secret)
-
-
-def _pattern(secrets: Iterable[str]) -> re.Pattern[str]:
-    spelled = {form for secret in secrets for form in _spellings(secret)}
-    longest_first = sorted(spelled, key=lambda form: (-len(form), form))
-    return re.compile("|".join(map(_whole, longest_first)) or r"(?!)")
-
-
-def _spellings(secret: str) -> Iterable[str]:
-    yield from (
-        secret,
-        json.dumps(secret)[1:-1],
-        quote(secret),
-        quote(secret, safe=""),
-        html.escape(secret),
-    )
-    if len(secret) >= _SHORTEST_IN_BASE64:
-        for encode in (base64.b64encode, base64.urlsafe_b64encode):
-            yield encode(secret.encode()).decode().rstrip("=")
-
-
-def _whole(form: str) -> str:
-    escaped = re.escape(form)
-    return escaped if len(form) >= _SHORTEST_IN_REPLIES else rf"(?<!\w){escaped}(?!\w)"
-
-
-def secrets_in(key: str, headers: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Return the secrets of a client, and the user names of the environment's proxies.
-
-    Secrets are:
-
-    - the key;
-    - header values from the environment, with and without their scheme (``Bearer``);
-    - passwords of proxies, with and without the user name, URL-encoded and decoded.
-    """
-    secrets = [] if key == NO_KEY else [key, f"Bearer {key}"]
-    for name, value in headers.items():
-        plain_name = name.lower()
-        is_open = plain_name in _OPEN_HEADERS or plain_name.startswith("x-stainless")
-        if is_open or value == f"Bearer {NO_KEY}":
-            continue
-        secrets.append(value)
-        if plain_name.endswith("authorization"):
-            _, _, without_scheme = value.partition(" ")
-            secrets.append(without_scheme)
-    users = []
-    for url in getproxies().values():
-        user_info = url.rpartition("@")[0].rpartition("//")[2]
-        for text in (user_info, unquote(user_info)):
-            user, _, password = text.partition(":")
-            users.append(user)
-            secrets += [text, password]
-    return secrets, users

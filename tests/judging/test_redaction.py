@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from judge_server import JudgeServer, Reply
 from judging.asked import READS_CUSTOM_HEADERS, judge
 from lmms_egoplan.judging.cache import default_cache_path
-from lmms_egoplan.judging.client import Redactor
 from lmms_egoplan.judging.failures import JudgeError
 from lmms_egoplan.judging.probe import probe
+from lmms_egoplan.judging.redaction import Redactor
 from lmms_egoplan.judging.settings import JudgeSettings
 
 pytestmark = pytest.mark.usefixtures("data")
