@@ -2,7 +2,6 @@
 
 import json
 import math
-import random
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,8 +12,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import openai
-from anyio import CancelScope, current_time, fail_after
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exponential
+from anyio import CancelScope, fail_after, sleep
 
 from lmms_egoplan.jsonl import decode
 from lmms_egoplan.judging.bounded_client import FILE_MIB, BodyError, BoundedClient
@@ -26,6 +24,7 @@ from lmms_egoplan.judging.endpoint import (
 )
 from lmms_egoplan.judging.judgement import Judgement, Prompt
 from lmms_egoplan.judging.redaction import Redactor, secrets_in
+from lmms_egoplan.judging.retries import Retries
 from lmms_egoplan.judging.settings import LIMIT_NAMES, JudgeSettings
 from lmms_egoplan.judging.text import is_out_of_credit, judge_name, read_reply
 from lmms_egoplan.judging.variables import MAX_MIB, MAX_TOKENS, PARAMETERS, TIMEOUT
@@ -48,11 +47,6 @@ _CLIENT_VARIABLES = (
     "Check SSL_CERT_FILE, SSL_CERT_DIR, HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, OPENAI_ORG_ID, "
     "OPENAI_PROJECT_ID and OPENAI_CUSTOM_HEADERS"
 )
-
-
-# Waits before a retry double from the first to the longest, minus random jitter of up to a quarter.
-_FIRST_WAIT_S = 0.5
-_LONGEST_WAIT_S = 8.0
 
 
 class Client(AbstractAsyncContextManager["Client"]):
@@ -209,84 +203,38 @@ class Client(AbstractAsyncContextManager["Client"]):
     async def _with_retries(
         self, send: Callable[[], Awaitable[Answer]], on_retry: Callable[[], None] | None = None
     ) -> Answer:
-        started = current_time()
-        with CancelScope(deadline=started + self._policy.total_s) as scope:
-            try:
-                return await self._send_once(send)
-            except NoAnswerError as error:
-                return await self._retry(send, error, scope, started, on_retry or self._on_retry)
-            finally:
-                total_s = max(0.0, scope.deadline - current_time())
-                loading_s = max(0.0, started + self._policy.loading_s - current_time())
-                self.rest = replace(self._policy, total_s=total_s, loading_s=loading_s)
-        raise NoAnswerError(f"No answer within {self._policy.total_s:.3g} s", is_late=True)
-
-    async def _retry(
-        self,
-        send: Callable[[], Awaitable[Answer]],
-        first: NoAnswerError,
-        scope: CancelScope,
-        started: float,
-        on_retry: Callable[[], None],
-    ) -> Answer:
-        """Repeat a request after its first failure.
-
-        Most requests have none, and do not need the time for this.
+        """Send a request, and repeat it within the limits of the policy.
 
         Args:
             send: the request.
-            first: the first failure.
-            scope: contains all attempts; its deadline moves while the endpoint replies 503.
-            started: time of the first attempt, on the clock of `scope`.
-            on_retry: called before every retry.
+            on_retry: called before every retry; None for that of the client.
         """
-        policy = self._policy
-        failures: list[NoAnswerError] = []
-        known = [first]
-        backoff = wait_exponential(multiplier=_FIRST_WAIT_S, max=_LONGEST_WAIT_S)
-        loading_end = started + policy.loading_s
-        last_start = loading_end - _LONGEST_WAIT_S  # leaves time for a last attempt
+        retries = Retries(self._policy)
+        with CancelScope(deadline=retries.deadline) as scope:
+            try:
+                return await self._repeat(send, retries, scope, on_retry or self._on_retry)
+            finally:
+                self.rest = retries.rest()
+        raise NoAnswerError(f"No answer within {self._policy.total_s:.3g} s", is_late=True)
 
-        def is_loading(error: NoAnswerError) -> bool:
-            return error.is_loading and policy.loading_s > 0
-
-        def is_retried(error: BaseException) -> bool:
-            if not (isinstance(error, NoAnswerError) and error.may_pass):
-                return False
-            failures.append(error)
-            if is_loading(error):
-                scope.deadline = min(current_time() + error.wait_s + policy.total_s, loading_end)
-                return current_time() < last_start
-            counted = [failure for failure in failures if not is_loading(failure)]
-            long_waits = [
-                failure.wait_s for failure in counted if failure.wait_s > policy.retry_after_s
-            ]
-            num_retries = len(counted) - len(long_waits)
-            num_timeouts = sum(failure.is_late for failure in counted)
-            return (
-                num_retries <= policy.retries
-                and num_timeouts <= policy.timeouts
-                and sum(long_waits) <= policy.longer_s
-            )
-
-        def wait(state: RetryCallState) -> float:
-            last = failures[-1]
-            wait_s = last.wait_s or backoff(state) * (1 - random.random() / 4)
-            if is_loading(last):
-                wait_s = min(wait_s, max(0.0, last_start - current_time()))
-            return wait_s
-
-        async def attempt() -> Answer:
-            if known:
-                raise known.pop()
-            return await self._send_once(send)
-
-        retrying = AsyncRetrying(
-            retry=retry_if_exception(is_retried),
-            wait=wait,
-            before_sleep=lambda _: on_retry(),
-        )
-        return await retrying(attempt)
+    async def _repeat(
+        self,
+        send: Callable[[], Awaitable[Answer]],
+        retries: Retries,
+        scope: CancelScope,
+        on_retry: Callable[[], None],
+    ) -> Answer:
+        """Send a request until it succeeds; move the deadline of all attempts."""
+        while True:
+            try:
+                return await self._send_once(send)
+            except NoAnswerError as error:
+                wait_s = retries.wait_after(error)
+                scope.deadline = retries.deadline
+                if wait_s is None:
+                    raise
+            on_retry()
+            await sleep(wait_s)
 
     async def _send_once(self, send: Callable[[], Awaitable[Answer]]) -> Answer:
         try:

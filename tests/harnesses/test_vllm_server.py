@@ -11,7 +11,7 @@ from judge_server import Reply
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses import server_watch
 from lmms_egoplan.harnesses.vllm_server import ServedEngine
-from lmms_egoplan.judging import client
+from lmms_egoplan.judging import retries
 from lmms_egoplan.ranking import ContextTooLongError, RankingError
 from lmms_egoplan.ranking.engine.ranker import EngineRanker
 from lmms_egoplan.ranking.engine.requests import PROCESSOR, EngineError, ranking_arguments
@@ -418,8 +418,8 @@ def test_a_dead_server_is_reported_within_10_s():
 def impatient(monkeypatch):
     monkeypatch.setattr(server_watch, "_CHECK_EVERY_S", 0.02)
     monkeypatch.setattr(server_watch, "_ANSWERS_IN_S", FOREVER_S)
-    monkeypatch.setattr(client, "_FIRST_WAIT_S", 0.02)
-    monkeypatch.setattr(client, "_LONGEST_WAIT_S", 0.1)
+    monkeypatch.setattr(retries, "_FIRST_WAIT_S", 0.02)
+    monkeypatch.setattr(retries, "_LONGEST_WAIT_S", 0.1)
 
 
 def about(server, lines):

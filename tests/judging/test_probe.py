@@ -12,6 +12,7 @@ from lmms_egoplan.benchmarks.base import load_judge
 from lmms_egoplan.benchmarks.egointent.diagnostics import MAX_IMAGES
 from lmms_egoplan.judging import client as client_module
 from lmms_egoplan.judging import probe as probe_module
+from lmms_egoplan.judging import retries as retries_module
 from lmms_egoplan.judging.cache import default_cache_path
 from lmms_egoplan.judging.endpoint import PROBING
 from lmms_egoplan.judging.failures import JudgeError
@@ -158,7 +159,7 @@ def test_the_probe_waits_while_the_model_loads_and_says_so(loading_s, log, monke
     patience = replace(PROBING, total_s=2.0, loading_s=loading_s)
     monkeypatch.setattr(probe_module, "PROBING", patience)
     monkeypatch.setattr(probe_module, "_SILENCE_S", 0.2)
-    monkeypatch.setattr(client_module, "_LONGEST_WAIT_S", 0.1)
+    monkeypatch.setattr(retries_module, "_LONGEST_WAIT_S", 0.1)
     loading = Reply("loading", status=503, headers={"Retry-After-Ms": "100"})
     with JudgeServer(lambda _, before: loading if before < 12 else Reply(model="loaded")) as server:
         settings = JudgeSettings("judge", server.url)
@@ -175,7 +176,7 @@ def test_the_probe_waits_while_the_model_loads_and_says_so(loading_s, log, monke
 def test_a_long_wait_of_a_loading_model_is_cut(monkeypatch):
     # After a wait of 1 s, which is longer than `total_s`, 4 s remain for the last attempt.
     monkeypatch.setattr(probe_module, "PROBING", replace(PROBING, total_s=0.9, loading_s=5.0))
-    monkeypatch.setattr(client_module, "_LONGEST_WAIT_S", 4.0)
+    monkeypatch.setattr(retries_module, "_LONGEST_WAIT_S", 4.0)
     loading = Reply("loading", status=503, headers={"Retry-After": "600"})
     with JudgeServer(lambda _, before: Reply(model="loaded") if before else loading) as server:
         assert probe(JudgeSettings("judge", server.url)) == "loaded"

@@ -193,7 +193,7 @@ def test_a_limit_that_allows_only_test_requests_is_refused(monkeypatch, processe
 
 
 def test_requests_about_batches_do_not_count(monkeypatch):
-    monkeypatch.setattr("lmms_egoplan.judging.client._FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr("lmms_egoplan.judging.retries._FIRST_WAIT_S", 0.01)
     failing = {"/batches", "/files", "batch_1", "content"}
 
     def fail_once(_, path):

@@ -15,6 +15,7 @@ from judge_server import JudgeServer, Reply
 from judging.asked import judge
 from lmms_egoplan.judging import client as client_module
 from lmms_egoplan.judging import progress as progress_module
+from lmms_egoplan.judging import retries as retries_module
 from lmms_egoplan.judging import run as run_module
 from lmms_egoplan.judging.endpoint import JUDGING, PROBING
 from lmms_egoplan.judging.settings import JudgeSettings
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("data")
 
 
 def test_a_silent_endpoint_gets_three_requests_with_the_set_timeout(monkeypatch):
-    monkeypatch.setattr(client_module, "_FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(retries_module, "_FIRST_WAIT_S", 0.01)
     ended = threading.Event()
     with JudgeServer(lambda *_: ended.wait(FOREVER_S) and Reply()) as server:
         (judgement,) = judge(server.url, ["a"], timeout=1)
