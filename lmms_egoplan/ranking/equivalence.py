@@ -4,7 +4,8 @@ The rules:
 
 1. One full pass per candidate is the reference. What is compared are mean losses, in nats.
 2. The unit is the noise: the largest change of a mean loss when full passes are rearranged without
-   changing their meaning, by masked tokens next to the context. It grows with every measurement.
+   changing their meaning, by masked tokens next to the context. It grows with every measurement,
+   and each kind of questions has its own.
 3. Other tokens may also have effects that are not rounding: some models do not ignore masked
    tokens, and in some, tokens see later ones. The scale for such effects needs no other tokens: the
    output of every layer is rounded at random. If masked tokens have far more effect than that,
@@ -25,6 +26,7 @@ The rules:
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -102,8 +104,17 @@ class PathTrials:
     outcomes: dict[str, list[PathOutcome]] = field(default_factory=dict)
 
 
+@dataclass
+class _MaskedTokens:
+    """Whether a model ignores masked tokens, except for rounding; None if unknown."""
+
+    are_ignored: bool | None = None
+
+
 class PathChecker:
     """Compare the scores of a path with those of full passes, by the rules of this module.
+
+    Each kind of questions has its own: noise of one kind may be a wrong path in another.
 
     Args:
         model: The model.
@@ -120,8 +131,14 @@ class PathChecker:
         self._model = model
         self._passes = passes
         self._texts = [tokenise(text) for text in _PROBE_TEXTS]
-        self._ignores_masked: bool | None = None
+        self._masked_tokens = _MaskedTokens()
         self.noise: float | None = None
+
+    def for_kind(self) -> "PathChecker":
+        """Return a checker for another kind of the model's questions, without noise so far."""
+        checker = copy(self)
+        checker.noise = None
+        return checker
 
     @property
     def tolerance(self) -> float:
@@ -210,11 +227,11 @@ class PathChecker:
         """
         if not all(math.isfinite(score.logprob) for score in scores):
             return
-        if self._ignores_masked is None:
+        if self._masked_tokens.are_ignored is None:
             last = replace(question, candidates=question.candidates[-1:])
-            self._ignores_masked = self._ignores_masked_tokens(last, scores[-1:])
+            self._masked_tokens.are_ignored = self._ignores_masked_tokens(last, scores[-1:])
         changes = [self.noise or 0.0]
-        if self._ignores_masked:
+        if self._masked_tokens.are_ignored:
             for padding in paddings:
                 changes += differences(scores, self._passes.full(question, self._words(0, padding)))
         else:

@@ -137,6 +137,7 @@ class CandidateRanker:
             )
         self._forced = None if path == AUTO else path
         self._checker = PathChecker(model, self._passes, self._encoder.ordinary_tokens)
+        self._checkers: dict[str, PathChecker] = {}
         self._kind_finder = KindFinder(model.config.get_text_config(decoder=True))
         self._kinds: dict[str, Kind] = {}
         self._trials: dict[str, PathTrials] = {}
@@ -231,15 +232,22 @@ class CandidateRanker:
         if kind.needs_audit(question):
             return self._audited(name, kind, question)
         scores = self._passes.score(kind.path, question)
-        if self._takes_full_passes(scores):
+        if self._takes_full_passes(name, scores):
             return self._audited(name, kind, question)
         return self._with_use(scores, PathUse(kind.path, name))
+
+    def _checker_of(self, name: str) -> PathChecker:
+        """Return the checker of a kind."""
+        if name not in self._checkers:
+            self._checkers[name] = self._checker.for_kind()
+        return self._checkers[name]
 
     def _full(self, name: str, question: EncodedQuestion) -> list[CandidateScore]:
         """Score a question by full passes."""
         scores = self._passes.full(question)
-        if self._checker.noise is None:
-            self._checker.measure_noise(question, scores)
+        checker = self._checker_of(name)
+        if checker.noise is None:
+            checker.measure_noise(question, scores)
         return self._with_use(scores, PathUse(FULL, name))
 
     def _choose(self, name: str, kind: Kind, question: EncodedQuestion) -> list[CandidateScore]:
@@ -247,13 +255,14 @@ class CandidateRanker:
 
         Choose the kind's path after enough questions.
         """
+        checker = self._checker_of(name)
         reference = self._passes.full(question)
         if not all(math.isfinite(score.logprob) for score in reference):
             # infinite and NaN losses cannot be compared
             return self._with_use(reference, PathUse(FULL, name))
         trials = self._trials.setdefault(name, PathTrials())
-        probes = self._checker.probes(self._room(question))
-        objections = self._checker.try_paths(self._fast_paths, question, reference, probes, trials)
+        probes = checker.probes(self._room(question))
+        objections = checker.try_paths(self._fast_paths, question, reference, probes, trials)
         kind.note_comparison(replace(question, candidates=[*question.candidates, *probes]))
         if objections is None:
             return self._with_use(reference, PathUse(FULL, name))
@@ -262,8 +271,7 @@ class CandidateRanker:
         del self._trials[name]
         model = self._model.name_or_path or type(self._model).__name__
         logger.info(
-            f"{model}: rounding changes a mean loss by up to {self._checker.noise:.2g} "
-            f"nats ({name})"
+            f"{model}: rounding changes a mean loss by up to {checker.noise:.2g} nats ({name})"
         )
         if kind.path == FULL:
             reasons = "; ".join(f"{path}: {objection}" for path, objection in objections.items())
@@ -286,10 +294,11 @@ class CandidateRanker:
             RankingError: The path was forced, and failed.
         """
         assert kind.path is not None
+        checker = self._checker_of(name)
         reference = self._passes.full(question)
-        if self._checker.noise is None:
-            self._checker.measure_noise(question, reference)
-        outcome = self._checker.compare(kind.path, question, reference)
+        if checker.noise is None:
+            checker.measure_noise(question, reference)
+        outcome = checker.compare(kind.path, question, reference)
         if outcome.scores is not None:
             kind.note_comparison(question)
         if not all(math.isfinite(score.logprob) for score in reference):
@@ -298,14 +307,14 @@ class CandidateRanker:
             raise RankingError(
                 f"question {question.question_id}: ranking_path={kind.path}: {outcome.problem}"
             )
-        objection = self._checker.objection([outcome], question, reference)
+        objection = checker.objection([outcome], question, reference)
         if objection and self._forced:
             logger.warning(
                 f"question {question.question_id}: ranking_path={kind.path} is not exact for this "
                 f"model: {objection}"
             )
         elif objection:
-            failed = [kind.path, *self._other_failed_paths(kind.path, question, reference)]
+            failed = [kind.path, *self._other_failed_paths(name, kind.path, question, reference)]
             self.exclude(failed)
             raise PathError(failed, name, objection, question.question_id)
         assert outcome.scores is not None
@@ -314,23 +323,23 @@ class CandidateRanker:
         )
 
     def _other_failed_paths(
-        self, failed: str, question: EncodedQuestion, reference: Sequence[CandidateScore]
+        self, name: str, failed: str, question: EncodedQuestion, reference: Sequence[CandidateScore]
     ) -> list[str]:
         """Return the fast paths, except `failed`, that are inexact for a question."""
         inexact = []
         for path in self._fast_paths:
             if path == failed:
                 continue
-            outcome = self._checker.compare(path, question, reference)
-            if self._checker.objection([outcome], question, reference):
+            outcome = self._checker_of(name).compare(path, question, reference)
+            if self._checker_of(name).objection([outcome], question, reference):
                 inexact.append(path)
         return inexact
 
-    def _takes_full_passes(self, scores: Sequence[CandidateScore]) -> bool:
+    def _takes_full_passes(self, name: str, scores: Sequence[CandidateScore]) -> bool:
         """Return whether full passes are needed to find the best candidate."""
         if self._forced or self._checker.is_half_precision:
             return False
-        return is_near_tie(scores, 2 * self._checker.tolerance)
+        return is_near_tie(scores, 2 * self._checker_of(name).tolerance)
 
     def _with_use(
         self,
@@ -342,13 +351,12 @@ class CandidateRanker:
 
         For a near tie in float32, return the reference scores of full passes instead.
         """
-        if use.path != FULL and reference is not None and self._takes_full_passes(scores):
+        if use.path != FULL and reference is not None and self._takes_full_passes(use.kind, scores):
             scores = reference
             use = replace(use, path=FULL)
-        near_tie = is_near_tie(scores, self._checker.noise or 0)
-        use = replace(
-            use, tolerance=self._checker.tolerance, noise=self._checker.noise, near_tie=near_tie
-        )
+        checker = self._checker_of(use.kind)
+        near_tie = is_near_tie(scores, checker.noise or 0)
+        use = replace(use, tolerance=checker.tolerance, noise=checker.noise, near_tie=near_tie)
         return [replace(score, use=use) for score in scores]
 
     def _room(self, question: EncodedQuestion) -> int | None:

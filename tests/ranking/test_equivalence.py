@@ -14,6 +14,7 @@ from lmms_egoplan.ranking import CandidateRanker, PathError, RankingError
 from lmms_egoplan.ranking.audits import AUDITED_EVERY, KindFinder, PathLedger, is_audited
 from lmms_egoplan.ranking.equivalence import QUESTIONS
 from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion
+from ranking.planted import planted
 from ranking.reference import full_pass, picture, user_turn
 from zoo import BEFORE_5_16, build
 from zoo.unusual import build_around, save_faulty
@@ -100,6 +101,11 @@ def test_contexts_beyond_the_limit_of_sparse_attention_are_another_kind():
     scores = ranker.score(question("tap " * 20, images=1), ACTIONS)
     assert scores[0].use.noise > 1e-2
     assert ranker._kinds.keys() == {"image", "image; past index_topk 64"}
+    # That noise hides no wrong path of the other kind, whose 8th question is audited.
+    for seed in range(4, 7):
+        ranker.score(question(images=1, seed=seed), ACTIONS)
+    with planted("dropped token"), pytest.raises(PathError):
+        ranker.score(question(images=1, seed=7), ACTIONS)
 
 
 @pytest.mark.parametrize("candidates", [LETTERS, ["A"], ACTIONS], ids=["letters", "one", "actions"])
@@ -269,7 +275,7 @@ def test_near_ties_use_full_passes_in_float32_and_are_counted_in_half_precision(
     scores = half.score(question(), ACTIONS)
     losses = sorted(score.nll for score in scores)
     assert scores[0].use.near_tie == (losses[1] - losses[0] < scores[0].use.noise)
-    half._checker.noise = 1.01 * (losses[1] - losses[0])
+    half._checker_of("image").noise = 1.01 * (losses[1] - losses[0])
     assert half.score(question(), ACTIONS)[0].use.near_tie
 
 
