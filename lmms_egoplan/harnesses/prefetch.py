@@ -141,11 +141,8 @@ def prefetch(
     batch_size = batching.batch_size if batching else 1
     if ahead is None:
         ahead = max(_AHEAD_PER_WORKER * workers, 2 * batch_size)
-    if size is None:
-        memory = _Memory(math.inf)
-    else:
-        memory = _Memory(limit or BYTES_AHEAD // processes_here())
-    pipeline = _Pipeline(iter(items), load, size or _no_bytes, batching, memory, workers, ahead)
+    limit = math.inf if size is None else limit or BYTES_AHEAD // processes_here()
+    pipeline = _Pipeline(iter(items), load, size or _no_bytes, batching, limit, workers, ahead)
     with closing(pipeline):
         while pipeline.advance():
             yield pipeline.take()
@@ -192,18 +189,19 @@ class _Pipeline(Generic[Item, Loaded]):
         load: Callable[[Item], Loaded],
         size: Callable[[Loaded], int],
         batching: Batching[Item, Loaded, Any] | None,
-        memory: "_Memory",
+        limit: float,
         workers: int,
         ahead: int,
     ) -> None:
-        self._source = enumerate(source)
+        self._source = source
         self._load = load
         self._size = size
         self._batching = batching
-        self._memory = memory
         self._ahead = ahead
+        self._num_started = 0
         self._is_exhausted = False
         self._changed = threading.Event()
+        self._memory = _Memory(limit, self._changed)
         self._loading: deque[_Part] = deque()
         self._batch: list[_Part] = []
         self._ready: deque[_Part] = deque()  # loaded or encoded, or being encoded
@@ -259,22 +257,27 @@ class _Pipeline(Generic[Item, Loaded]):
                     self._close_batch()
 
     def _load_ahead(self) -> None:
-        """Start to load items, up to the given number ahead. Close the last batch."""
+        """Start to load items while there is room. Close the last batch."""
         waiting = len(self._loading) + len(self._batch)
         waiting += sum(len(part.positions) for part in self._ready)
         while not self._is_exhausted and waiting <= self._ahead:
+            # The open batch needs the next item in any case.
+            is_needed = not self._loading and not self._ready
+            if not is_needed and not self._memory.has_room(self._num_started):
+                break
             try:
-                position, item = next(self._source)
+                item = next(self._source)
             except StopIteration:
                 self._is_exhausted = True
                 break
-            part = _Part([position])
+            part = _Part([self._num_started])
             is_whole = self._batching is None
             call = partial(
                 _load, self._memory, part, item, self._load, self._size, is_whole=is_whole
             )
             self._start(self._loaders, part, call)
             self._loading.append(part)
+            self._num_started += 1
             waiting += 1
         if self._is_exhausted and not self._loading:
             self._close_batch()
@@ -313,7 +316,6 @@ def _load(
     (position,) = part.positions
     token = RESERVE.set(partial(memory.reserve, position))
     try:
-        memory.start(position)
         part.value = (item, load(item))
         num_bytes = size(part.value[1])
         memory.reserve(position, num_bytes, is_known=True)
@@ -350,10 +352,12 @@ class _Memory:
 
     Args:
         limit: Memory limit in bytes. A single item or batch may exceed it.
+        changed: Set when an item has got its memory or has ended.
     """
 
-    def __init__(self, limit: float) -> None:
+    def __init__(self, limit: float, changed: threading.Event) -> None:
         self._limit = limit
+        self._changed_event = changed
         self._changed = threading.Condition()
         self._pixels: dict[int, int] = {}  # bytes of pixels, by position
         self._claims: dict[int, float] = {}  # bytes of memory, by position
@@ -377,13 +381,21 @@ class _Memory:
             self._wanted = position
             self._changed.notify_all()
 
-    def start(self, position: int) -> None:
-        """Wait until an item may be loaded: when there is room for the largest one so far.
+    def has_room(self, num_started: int) -> bool:
+        """Return whether one more item fits, if it and all that have no memory yet are large.
 
         The first item comes alone, since the size of encoded items is unknown until then.
+
+        Args:
+            num_started: Number of items that were started.
         """
+        if self._limit == math.inf:
+            return True
         with self._changed:
-            self._wait(position, self._may_start)
+            num_without = num_started - self._next - len(self._later)
+            used = sum(self._claims.values())
+            needed = (num_without + 1) * self._expected(self._largest_pixels)
+            return self._largest_pixels > 0 and used + needed <= self._limit
 
     def reserve(self, position: int, num_bytes: int, *, is_known: bool = False) -> None:
         """Wait for the memory of an item with these bytes of pixels, besides those before."""
@@ -392,7 +404,9 @@ class _Memory:
                 return
             pixels = self._pixels.get(position, 0) + num_bytes
             self._pixels[position] = pixels
-            self._wait(position, partial(self._has_room, position))
+            self._changed.wait_for(partial(self._may_claim, position))
+            if self._is_closed:
+                raise _StoppedError
             self._claim(position, self._expected(pixels))
             self._pass(position)
 
@@ -418,21 +432,13 @@ class _Memory:
                 self._claims.pop(position, None)
             self._changed.notify_all()
 
-    def _wait(self, position: int, is_possible: Callable[[], bool]) -> None:
-        """Wait until something is possible, or the caller waits for this item."""
-        self._changed.wait_for(lambda: self._is_closed or self._wanted == position or is_possible())
-        if self._is_closed:
-            raise _StoppedError
+    def _may_claim(self, position: int) -> bool:
+        """Return whether all earlier items have their memory and this one fits, or is waited for.
 
-    def _may_start(self) -> bool:
-        if self._limit == math.inf:
+        Also return True at the end.
+        """
+        if self._is_closed or self._wanted == position:
             return True
-        used = sum(self._claims.values())
-        largest = self._largest_pixels
-        return largest > 0 and used + self._expected(largest) <= self._limit
-
-    def _has_room(self, position: int) -> bool:
-        """Return whether all earlier items have their memory, and this one fits."""
         if self._next < position:
             return False
         others = sum(claim for other, claim in self._claims.items() if other != position)
@@ -450,6 +456,7 @@ class _Memory:
             self._later.remove(self._next)
             self._next += 1
         self._changed.notify_all()
+        self._changed_event.set()
 
     def _expected(self, pixels: float) -> float:
         """Estimate the memory for loading and encoding an item, from the bytes of its pixels."""
