@@ -2,7 +2,7 @@
 separate server process.
 
 With ``--labels N``, measure an empty database and one with N existing labels. With ``--study``,
-seven people label in a study with a quota and gold items, and three review a sample and all final
+seven people label in a study with gold items, and three review a sample and all final
 values.
 """
 
@@ -59,7 +59,7 @@ def label_all(address: str, token: str, most: int) -> list[tuple[float, float]]:
 def study_for(people: int, items: int, labels: int) -> Study:
     """Return the study of the tests, with numbers for many items."""
     groups = {
-        "annotator": Group(count=people - 3, quota=items + labels),
+        "annotator": Group(count=people - 3),
         "reviewer": Group(count=3),
     }
     rounds = [one.model_copy(update={"sample": one.sample and items // 2}) for one in STUDY.rounds]
@@ -177,7 +177,7 @@ def main() -> None:
     parser.add_argument(
         "--study",
         action="store_true",
-        help="Label in rounds, with a quota, a sample and gold items.",
+        help="Label in rounds, with a sample and gold items.",
     )
     arguments = parser.parse_args()
     items = arguments.items + arguments.labels // 2

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
@@ -34,11 +34,10 @@ from lmms_egoplan.annotation.store import Person, Store
 from lmms_egoplan.annotation.study import ANNOTATOR, GOLD, QUALIFICATION, TRAINING
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import FrameError
-from lmms_egoplan.text import clean_text, strip_controls
+from lmms_egoplan.text import strip_controls
 
-# Maximum length of comments and names, in characters.
+# Maximum length of comments, in characters.
 _COMMENT = 2000
-_NAME = 100
 # Maximum time spent on an item.
 _LONGEST_S = 86_400.0
 # Lifetime of a link's cookie.
@@ -375,24 +374,6 @@ def skip(number: Number, session: Visit, sent: Checked) -> Response:
         return session.item_page(slot, "Skip: write why you cannot judge this item", status=422)
     seen = replace(slot, last=_whole(first(sent, "seen")))
     session.site.store.save(seen, nonce, None, skipped=reason)
-    return session.home()
-
-
-@router.post("/people/{change}")
-def change_person(
-    change: Literal["name", "close", "renew"], session: Visit, sent: Checked
-) -> Response:
-    """Name a person, close their link or replace it."""
-    session.allow(LEAD)
-    site = session.site
-    name = first(sent, "person")
-    if name not in [person.name for person in site.store.people() if person.role != LEAD]:
-        raise _unreadable()
-    if change == "name":
-        site.store.call(name, clean_text(strip_controls(first(sent, "called"))[:_NAME]))
-    else:
-        site.store.change_link(name, is_closed=change == "close")
-    site.access.read_people()
     return session.home()
 
 

@@ -231,8 +231,6 @@ class Assignments:
             stages.append((GOLD, GOLD))
         if standing == "unqualified":
             stages.append((QUALIFICATION, QUALIFICATION))
-        elif self._is_quota_reached(person, group):
-            return None
         else:
             stages += [
                 (round_.name, MAIN) for round_ in reversed(study.rounds) if round_.people == group
@@ -267,16 +265,6 @@ class Assignments:
             {"person": person, "every": gold.every},
         )
         return rows[0]["number"] >= gold.every
-
-    def _is_quota_reached(self, person: str, group: str) -> bool:
-        """Return whether a person has labelled or opened as many items as their quota allows."""
-        quota = self._database.study.people[group].quota
-        if quota is None:
-            return False
-        rows = self._database.rows(
-            "SELECT num_in_rounds FROM people WHERE name = :person", {"person": person}
-        )
-        return rows[0]["num_in_rounds"] >= quota
 
     def _first_item(self, person: str, stages: Sequence[tuple[str, str]]) -> tuple[int, str] | None:
         """Find the first free item of these stages: new items, then those the person released.
@@ -439,32 +427,17 @@ class Assignments:
         if slot.stage not in final_stages and _is_decided(connection, slot.position):
             raise NotYoursError("the lead has decided on this item, so its labels cannot change")
         if slot.skipped and self._is_place_full(connection, slot):
-            raise NotYoursError(
-                "you skipped this item, and it now belongs to another person or exceeds your quota"
-            )
+            raise NotYoursError("you skipped this item, and it now belongs to another person")
         self.check_not_begun(connection, slot.position, self._later_stages(slot.stage))
 
     def _is_place_full(self, connection: sqlite3.Connection, slot: Slot) -> bool:
-        """Return whether a person cannot get back an item that they skipped.
-
-        Other people have it, or the person's quota is used up.
-        """
+        """Return whether other people have an item that a person skipped."""
         row = connection.execute(
             """
             SELECT 1 FROM places
-            WHERE item = :position AND stage = :stage
-                AND (
-                    taken >= needed
-                    OR part = 'main'
-                        AND (SELECT num_in_rounds FROM people WHERE name = :person) >= :quota
-                )
+            WHERE item = :position AND stage = :stage AND taken >= needed
             """,
-            {
-                "position": slot.position,
-                "stage": slot.stage,
-                "person": slot.person,
-                "quota": self._database.study.people[self._group(slot.person)].quota,
-            },
+            {"position": slot.position, "stage": slot.stage},
         ).fetchone()
         return row is not None
 

@@ -27,7 +27,7 @@ from lmms_egoplan.files import lock_file, whole_file, write_whole
 from lmms_egoplan.text import clean_text
 
 # Increase when the tables change.
-_FORMAT = 4
+_FORMAT = 5
 _APPLICATION_ID = 0x4C45414E
 _BUSY_S = 30.0
 # Seed of the order of items.
@@ -382,31 +382,24 @@ def add_people(connection: sqlite3.Connection, study: Study) -> None:
     _add_person(connection, LEAD, LEAD)
     for number in range(1, study.seniors + 1):
         _add_person(connection, f"senior-{number}", SENIOR)
-    for name, group, called in study.names():
-        _add_person(connection, name, ANNOTATOR, group, called)
+    for name, group in study.names():
+        _add_person(connection, name, ANNOTATOR, group)
 
 
-def _add_person(
-    connection: sqlite3.Connection,
-    name: str,
-    role: str,
-    group: str = "",
-    called: str | None = None,
-) -> None:
+def _add_person(connection: sqlite3.Connection, name: str, role: str, group: str = "") -> None:
     connection.execute(
         """
-        INSERT INTO people (name, role, team, called, token)
-        VALUES (:name, :role, :team, :called, :token)
+        INSERT INTO people (name, role, team, token)
+        VALUES (:name, :role, :team, :token)
         ON CONFLICT (name) DO NOTHING
         """,
-        {
-            "name": name,
-            "role": role,
-            "team": group,
-            "called": called,
-            "token": secrets.token_urlsafe(24),
-        },
+        {"name": name, "role": role, "team": group, "token": new_token()},
     )
+
+
+def new_token() -> str:
+    """Return the secret part of a new link."""
+    return secrets.token_urlsafe(24)
 
 
 def _check_whole(connection: sqlite3.Connection) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from lmms_egoplan.annotation.flow import LABELLED
 from lmms_egoplan.annotation.flows import FLOWS
-from lmms_egoplan.annotation.serve import Team, open_store
+from lmms_egoplan.annotation.serve import Team, create_store, reopen_store
 from lmms_egoplan.annotation.store import Store
 from lmms_egoplan.benchmarks.base import DEMO_SETS
 from lmms_egoplan.demo.sets import copy_set
@@ -22,7 +22,7 @@ def open_demo(benchmark: str, out: Path, team: Team) -> Store:
         team: Who labels what.
 
     Raises:
-        LmmsEgoplanError: The benchmark is unknown, or as in `open_store`.
+        LmmsEgoplanError: The benchmark is unknown, or as in `create_store` and `reopen_store`.
     """
     if benchmark not in LABELLED:
         raise LmmsEgoplanError(
@@ -35,4 +35,7 @@ def open_demo(benchmark: str, out: Path, team: Team) -> Store:
         with whole_folder(source) as folder:
             copy_set(rendered, folder.parent)
     read = partial(flow.demo_items, source)
-    return open_store(flow, source.with_name(f"{benchmark}.sqlite"), read, str(source), team)
+    db = source.with_name(f"{benchmark}.sqlite")
+    if db.exists():
+        return reopen_store(flow, db, read, str(source), team)
+    return create_store(flow, db, read, team)

@@ -374,7 +374,7 @@ def _annotator_of_user(connection: Connection, group: str, token: str, called: s
             AND (
                 is_known
                 OR called IS :called
-                OR called IS NULL AND NOT is_closed AND name NOT IN (SELECT person FROM slots)
+                OR called IS NULL AND name NOT IN (SELECT person FROM slots)
             )
         ORDER BY NOT is_known, called IS NOT :called, length(name), name
         LIMIT 1

@@ -44,17 +44,10 @@ class Access:
     """
 
     def __init__(self, store: Store) -> None:
-        self._store = store
         self._secret = store.database.setting("secret").encode()
         self.cookie = f"annotate-{store.database.mark}"
-        self.read_people()
-
-    def read_people(self) -> None:
-        """Reload the people whose links are open. Call this after a link has changed."""
         # Keyed by digest, so the look-up time reveals nothing about a token.
-        self._people = {
-            _digest(person.token): person for person in self._store.people() if not person.is_closed
-        }
+        self._people = {_digest(person.token): person for person in store.people()}
 
     def person(self, token: str) -> Person | None:
         """Return the person whose link has this token, or None."""

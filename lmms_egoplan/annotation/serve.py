@@ -44,6 +44,7 @@ class Team:
     Attributes:
         study: File or name of a study, as for `read_study`. It determines the other numbers.
         more: Whether to add items that an existing database does not contain.
+        renew: Names of people whose links are replaced.
     """
 
     annotators: int | None = None
@@ -51,6 +52,7 @@ class Team:
     qualification: int | None = None
     study: str | None = None
     more: bool = False
+    renew: Sequence[str] = ()
 
 
 def media_folder(db: Path, height: int = HEIGHT) -> MediaFolder:
@@ -59,7 +61,29 @@ def media_folder(db: Path, height: int = HEIGHT) -> MediaFolder:
     return MediaFolder(db.with_name(f"{db.name}.media"), height)
 
 
-def open_store(
+def create_store(
+    flow: Flow, db: Path, read_items: Callable[[MediaFolder], Sequence[Item]], team: Team
+) -> Store:
+    """Create a database and open it for a server.
+
+    Args:
+        read_items: Reads the items.
+
+    Raises:
+        LmmsEgoplanError: The items or the study are invalid, or the file exists.
+    """
+    _check_options(team)
+    if team.renew:
+        raise LmmsEgoplanError(f"--renew: {db} does not exist, so it has no links; drop --renew")
+    study = read_study(team.study) if team.study else _default_study(flow, team)
+    items = read_items(media_folder(db))
+    parts, items_with_known = _with_known(study, flow, items)
+    check_study(study, flow.name, flow.stages, len(items) - len(parts))
+    create(db, study, items_with_known, parts)
+    return Store(Database(db, exclusive=True), flow)
+
+
+def reopen_store(
     flow: Flow,
     db: Path,
     read_items: Callable[[MediaFolder], Sequence[Item]],
@@ -68,27 +92,23 @@ def open_store(
     *,
     skip_missing: bool = False,
 ) -> Store:
-    """Open a database for a server; create it if missing.
+    """Open an existing database for a server.
 
     Args:
         read_items: Reads the current items. They must equal the items of the database, except for
             `Item.changing`. Not called if the database is unusable.
-        skip_missing: Accept a subset of the items, since media may have been removed or added.
         where: File name of the items, for messages.
+        skip_missing: Accept a subset of the items, since media may have been removed or added.
 
     Raises:
         LmmsEgoplanError: The items are invalid or have changed, or the database is unusable.
     """
     _check_options(team)
     study = read_study(team.study) if team.study else None
-    items: Sequence[Item] | None = None
-    if not db.exists():
-        items = _create(flow, db, read_items(media_folder(db)), study or _default_study(flow, team))
     store = Store(Database(db, exclusive=True), flow)
     try:
         _check_flow(store, flow)
-        if items is None:
-            items = read_items(media_folder(db))
+        items = read_items(media_folder(db))
         _check_fixed_numbers(store, flow, team)
         if study:
             _check_same_study(store, flow, study, team)
@@ -137,14 +157,6 @@ def _check_options(team: Team) -> None:
             )
 
 
-def _create(flow: Flow, db: Path, items: Sequence[Item], study: Study) -> list[Item]:
-    """Create a database and return its items, with the known values."""
-    parts, items_with_known = _with_known(study, flow, items)
-    check_study(study, flow.name, flow.stages, len(items) - len(parts))
-    create(db, study, items_with_known, parts)
-    return items_with_known
-
-
 def _check_flow(store: Store, flow: Flow) -> None:
     """Check that a database contains labels of this flow."""
     stored = store.database.study.flow
@@ -187,7 +199,8 @@ def _check_same_study(store: Store, flow: Flow, study: Study, team: Team) -> Non
 
 
 def _update_people(store: Store, study: Study | None, team: Team) -> None:
-    """Add people, and change quotas and limits, as the options demand."""
+    """Add people, change limits and replace links, as the options demand."""
+    store.renew_links(team.renew)
     if study:
         store.change_people(study.people)
     elif team.annotators is not None:
@@ -296,17 +309,6 @@ def plan(store: Store) -> Iterator[str]:
             time = f"{hours:,.1f} hours at {seconds:.1f} s per label ({num_timed:,} timed)"
         yield f"{title}: {number:,} of {needed:,} labels; {share}; {time}"
     yield from _plan_of_parts(store)
-    for name, group in study.people.items():
-        needed_by_group = sum(
-            needed
-            for round_, (_, _, needed) in zip(study.rounds, counts, strict=True)
-            if round_.people == name
-        )
-        if group.quota and group.quota * group.count < needed_by_group:
-            yield (
-                f"The quota of the {name}s allows {group.quota * group.count:,} of "
-                f"{needed_by_group:,} labels; raise quota or count"
-            )
     if len(all_hours) == len(study.rounds):
         yield f"In all: {sum(all_hours):,.1f} hours of labelling"
 
@@ -384,8 +386,7 @@ def serve(store: Store, host: str, port: int, *, cuts: bool = False, height: int
     name = _link_host(host)
     typer.echo("Give each person their own link. Anyone with a link can label under its name.")
     for person in store.people():
-        link = "closed" if person.is_closed else f"http://{name}:{port}/enter/{person.token}"
-        typer.echo(f"  {person.title}: {link}")
+        typer.echo(f"  {person.title}: http://{name}:{port}/enter/{person.token}")
     typer.echo(
         f"Labels are in {store.database.path}. Stop with Ctrl+C. To resume, repeat the command."
     )

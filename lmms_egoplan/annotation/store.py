@@ -1,7 +1,6 @@
 """Store people and their labels. Label rows are only appended, never changed."""
 
 import json
-import secrets
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,13 +23,14 @@ from lmms_egoplan.annotation.database import (
     add_people,
     as_json,
     fixed_contents,
+    new_token,
     now,
 )
 from lmms_egoplan.annotation.flow import ADJUDICATION, Flow, Item, Label, Labelled, Skip
 from lmms_egoplan.annotation.forms import FormError, Values
 from lmms_egoplan.annotation.study import ANNOTATOR, GOLD, QUALIFICATION, TRAINING, Group
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.text import clean_text
+from lmms_egoplan.text import clean_text, join_list
 
 # Number of labels or lines of a list per page.
 PAGE = 100
@@ -44,8 +44,7 @@ class Person:
         name: Unique name, such as ``annotator-1``.
         role: `LEAD`, `SENIOR` or `ANNOTATOR`.
         token: Secret part of their link.
-        called: Name chosen by the lead; None without one.
-        is_closed: Whether their link is disabled.
+        called: Name of their user in Label Studio; None without one.
         group: Their group in the study; "" for the lead and seniors.
     """
 
@@ -53,7 +52,6 @@ class Person:
     role: str
     token: str
     called: str | None = None
-    is_closed: bool = False
     group: str = ""
 
     @property
@@ -175,7 +173,7 @@ class Store:
         return len(added)
 
     def change_people(self, people: Mapping[str, Group]) -> None:
-        """Change quotas and limits, and add people to the groups.
+        """Change limits, and add people to the groups.
 
         Raises:
             LmmsEgoplanError: A group has more people already, or there are other groups.
@@ -229,7 +227,7 @@ class Store:
         """Return the lead, then seniors, then annotators."""
         rows = self.database.rows(
             """
-            SELECT name, role, token, called, is_closed, team FROM people
+            SELECT name, role, token, called, team FROM people
             ORDER BY role = 'annotator', role = 'senior', team, length(name), name
             """
         )
@@ -239,7 +237,6 @@ class Store:
                 role=row["role"],
                 token=row["token"],
                 called=row["called"],
-                is_closed=row["is_closed"],
                 group=row["team"],
             )
             for row in rows
@@ -260,13 +257,24 @@ class Store:
                 {"called": called or None, "person": person},
             )
 
-    def change_link(self, person: str, *, is_closed: bool) -> None:
-        """Replace a person's link by a new one, or close it if `is_closed`."""
-        with self.database.writing() as connection:
-            connection.execute(
-                "UPDATE people SET token = :token, is_closed = :is_closed WHERE name = :person",
-                {"token": secrets.token_urlsafe(24), "is_closed": is_closed, "person": person},
+    def renew_links(self, names: Sequence[str]) -> None:
+        """Replace people's links by new ones. The old links and their cookies stop working.
+
+        Raises:
+            LmmsEgoplanError: A name is not that of a person.
+        """
+        known = [person.name for person in self.people()]
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            raise LmmsEgoplanError(
+                f"--renew {unknown[0]}: there is no such person; choose one of {join_list(known)}"
             )
+        with self.database.writing() as connection:
+            for name in names:
+                connection.execute(
+                    "UPDATE people SET token = :token WHERE name = :name",
+                    {"token": new_token(), "name": name},
+                )
 
     def _annotators(self) -> list[str]:
         return [person.name for person in self.people() if person.role == ANNOTATOR]
@@ -291,7 +299,7 @@ class Store:
         """Return the number of a person's labels, and their share of all labels of their group.
 
         Everybody in a group has the same share. Both numbers include training, qualification and
-        gold items. A quota limits the second number.
+        gold items.
         """
         study = self.database.study
         group = study.people[person.group]
@@ -300,8 +308,6 @@ class Store:
             totals.get(round_.name, 0) for round_ in study.rounds if round_.people == person.group
         )
         share = in_rounds / group.count
-        if group.quota is not None:
-            share = min(share, group.quota)
         if person.group == study.rounds[0].people:
             in_parts = sum(totals.get(part, 0) for part in (TRAINING, QUALIFICATION, GOLD))
             share += in_parts / group.count

@@ -56,16 +56,11 @@ class Group(_StudyPart):
 
     Attributes:
         count: Number of people. It can increase later.
-        quota: Maximum number of items that a person labels in the rounds, without training and gold
-            items; None for no limit.
-        names: Displayed names of the first people.
         limits: For each person, the options of choices that they may use, by field name. Others may
             use all options.
     """
 
     count: Annotated[int, Field(ge=1, le=500), Expected("a number from 1 to 500")]
-    quota: _Count | None = None
-    names: list[Text] = Field(default_factory=list)
     limits: list[dict[str, Annotated[list[Text], Field(min_length=1)]]] = Field(
         default_factory=list
     )
@@ -159,15 +154,11 @@ class Study(_StudyPart):
         later = [name for name in names if stage in apart[name]]
         return [stage, *apart.get(stage, ()), *later]
 
-    def names(self) -> Iterator[tuple[str, str, str | None]]:
-        """Yield the name, the group and the displayed name of everybody in a group.
-
-        The lead and the seniors are in none.
-        """
+    def names(self) -> Iterator[tuple[str, str]]:
+        """Yield the name and group of everybody in a group. The lead and seniors are in none."""
         for group, people in self.people.items():
             for number in range(people.count):
-                called = people.names[number] if number < len(people.names) else None
-                yield f"{group}-{number + 1}", group, called
+                yield f"{group}-{number + 1}", group
 
     def limits(self, person: str, group: str) -> Mapping[str, Sequence[str]]:
         """Return the options that a person may use, by field name.
@@ -279,19 +270,9 @@ def _problems_of_order(study: Study, stages: Sequence[Stage]) -> Iterator[str]:
 
 def _problems_of_people(study: Study) -> Iterator[str]:
     """Yield what is wrong with the groups and their names."""
-    names = []
-    for name, _, called in study.names():
-        names.append(name)
-        if called:
-            names.append(called)
-    if len({*names}) < len(names):
-        yield "people: two people have the same name"
     for name, group in study.people.items():
-        if name in ("lead", "senior") or max(len(group.names), len(group.limits)) > group.count:
-            yield (
-                f"people, {name}: use another name than lead or senior, and at most count names "
-                "and limits"
-            )
+        if name in ("lead", "senior") or len(group.limits) > group.count:
+            yield f"people, {name}: use another name than lead or senior, and at most count limits"
 
 
 def _problems_of_round(study: Study, round_: Round, num_items: int) -> Iterator[str]:

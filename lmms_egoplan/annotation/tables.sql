@@ -3,8 +3,7 @@
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE people (
     name TEXT PRIMARY KEY, role TEXT NOT NULL, team TEXT NOT NULL, token TEXT NOT NULL UNIQUE, called TEXT UNIQUE,
-    is_closed INTEGER NOT NULL DEFAULT 0, num_labelled INTEGER NOT NULL DEFAULT 0,
-    num_in_rounds INTEGER NOT NULL DEFAULT 0
+    num_labelled INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 CREATE TABLE items (
     position INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, part TEXT NOT NULL, shown TEXT NOT NULL, hidden TEXT NOT NULL,
@@ -58,16 +57,9 @@ CREATE VIEW taken AS
 CREATE TRIGGER labelled AFTER INSERT ON labels BEGIN
     UPDATE slots SET label = iif(NEW.choices IS NULL, NULL, NEW.id), skipped = NEW.skipped WHERE id = NEW.slot;
 END;
--- Labels of a person, and labelled or open items in the rounds.
-CREATE TRIGGER counted_at_INSERT AFTER INSERT ON slots BEGIN
-    UPDATE people SET num_in_rounds = num_in_rounds + (NEW.stage NOT IN ('training', 'qualification', 'gold'))
-    WHERE name = NEW.person;
-END;
-CREATE TRIGGER counted_at_UPDATE AFTER UPDATE OF label, skipped, released ON slots BEGIN
-    UPDATE people SET
-        num_labelled = num_labelled + (NEW.label IS NOT NULL) - (OLD.label IS NOT NULL),
-        num_in_rounds = num_in_rounds + (NEW.stage NOT IN ('training', 'qualification', 'gold'))
-            * ((NEW.released IS NULL AND NEW.skipped IS NULL) - (OLD.released IS NULL AND OLD.skipped IS NULL))
+-- Labels of a person.
+CREATE TRIGGER counted_at_UPDATE AFTER UPDATE OF label ON slots BEGIN
+    UPDATE people SET num_labelled = num_labelled + (NEW.label IS NOT NULL) - (OLD.label IS NOT NULL)
     WHERE name = NEW.person;
 END;
 CREATE TRIGGER judged AFTER INSERT ON verdicts BEGIN UPDATE slots SET since = since WHERE person = NEW.person; END;

@@ -3,7 +3,7 @@
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -19,6 +19,14 @@ from lmms_egoplan.options import (
     SkipMissing,
 )
 from lmms_egoplan.outputs import output_file, output_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lmms_egoplan.annotation.clips import MediaFolder
+    from lmms_egoplan.annotation.flow import Flow, Item
+    from lmms_egoplan.annotation.serve import Team
+    from lmms_egoplan.annotation.store import Store
 
 annotate = typer.Typer(
     help="""
@@ -76,6 +84,16 @@ _StudyFile = Annotated[
 ]
 _More = Annotated[
     bool, typer.Option("--more", help="Add items that the database does not contain yet.")
+]
+_Renew = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help=(
+            "Replace the link of a person, such as `annotator-2`. The old link stops working, "
+            "and the labels stay. Repeat the option for several people."
+        ),
+    ),
 ]
 _CutFirst = Annotated[
     bool,
@@ -227,6 +245,7 @@ def annotate_egoplan(
     height: _Height = _HEIGHT,
     study: _StudyFile = None,
     more: _More = False,
+    renew: _Renew = None,
     host: _Host = _HOST,
     port: _Port = _PORT,
 ) -> None:
@@ -238,14 +257,14 @@ def annotate_egoplan(
     --epic-kitchens EPIC-KITCHENS --annotators 10`
     """
     from lmms_egoplan.annotation import egoplan
-    from lmms_egoplan.annotation.serve import Team, open_store, serve
+    from lmms_egoplan.annotation.serve import Team, serve
     from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
 
     if qualification is None and study is None and not db.exists():
         qualification = egoplan.QUALIFICATION
     roots = {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}
-    team = Team(annotators, per_item, qualification, study, more)
-    store = open_store(
+    team = Team(annotators, per_item, qualification, study, more, renew or ())
+    store = _open_store(
         egoplan.FLOW,
         db,
         lambda _: egoplan.read_items(items, roots, skip_missing=skip_missing),
@@ -265,6 +284,7 @@ def annotate_egoplan_failures(
     per_item: _PerItem = None,
     study: _StudyFile = None,
     more: _More = False,
+    renew: _Renew = None,
     host: _Host = _HOST,
     port: _Port = _PORT,
 ) -> None:
@@ -278,11 +298,11 @@ def annotate_egoplan_failures(
     Example: `lmms-egoplan annotate egoplan-failures runs/my-model --sample 100 --db labels.sqlite`
     """
     from lmms_egoplan.annotation import egoplan_failures
-    from lmms_egoplan.annotation.serve import Team, open_store, serve
+    from lmms_egoplan.annotation.serve import Team, serve
 
     read = partial(egoplan_failures.read_items, runs, sample)
-    team = Team(annotators, per_item, study=study, more=more)
-    serve(open_store(egoplan_failures.FLOW, db, read, _joined(runs), team), host, port)
+    team = Team(annotators, per_item, study=study, more=more, renew=renew or ())
+    serve(_open_store(egoplan_failures.FLOW, db, read, _joined(runs), team), host, port)
 
 
 @annotate.command("egothink")
@@ -325,6 +345,7 @@ def annotate_egothink(
     ] = None,
     study: _StudyFile = None,
     more: _More = False,
+    renew: _Renew = None,
     host: _Host = _HOST,
     port: _Port = _PORT,
 ) -> None:
@@ -337,11 +358,11 @@ def annotate_egothink(
     --sample 60`
     """
     from lmms_egoplan.annotation import egothink
-    from lmms_egoplan.annotation.serve import Team, open_store, serve
+    from lmms_egoplan.annotation.serve import Team, serve
 
     egothink.check_sampling(sample, by, study)
-    team = Team(annotators, per_item, study=study, more=more)
-    store = open_store(
+    team = Team(annotators, per_item, study=study, more=more, renew=renew or ())
+    store = _open_store(
         egothink.FLOW,
         db,
         lambda folder: egothink.choose_items(
@@ -367,6 +388,7 @@ def annotate_egothink_questions(
     ] = None,
     study: _StudyFile = None,
     more: _More = False,
+    renew: _Renew = None,
     host: _Host = _HOST,
     port: _Port = _PORT,
 ) -> None:
@@ -378,14 +400,14 @@ def annotate_egothink_questions(
     Example: `lmms-egoplan annotate egothink-questions built --db questions.sqlite`
     """
     from lmms_egoplan.annotation import egothink_questions
-    from lmms_egoplan.annotation.serve import Team, open_store, serve
+    from lmms_egoplan.annotation.serve import Team, serve
 
     if annotators is None and study is None and not db.exists():
         annotators = 9
     path = frames / "frames.jsonl"
     read = partial(egothink_questions.read_items, path)
-    team = Team(annotators, study=study, more=more)
-    serve(open_store(egothink_questions.FLOW, db, read, str(path), team), host, port)
+    team = Team(annotators, study=study, more=more, renew=renew or ())
+    serve(_open_store(egothink_questions.FLOW, db, read, str(path), team), host, port)
 
 
 @annotate.command("egointent")
@@ -408,6 +430,7 @@ def annotate_egointent(
     height: _Height = _HEIGHT,
     study: _StudyFile = None,
     more: _More = False,
+    renew: _Renew = None,
     host: _Host = _HOST,
     port: _Port = _PORT,
 ) -> None:
@@ -421,14 +444,14 @@ def annotate_egointent(
     labels.sqlite`
     """
     from lmms_egoplan.annotation import egointent
-    from lmms_egoplan.annotation.serve import Team, open_store, serve
+    from lmms_egoplan.annotation.serve import Team, serve
 
-    store = open_store(
+    store = _open_store(
         egointent.FLOW,
         db,
         lambda _: egointent.read_items(items, videos, skip_missing=skip_missing),
         str(items),
-        Team(annotators, study=study, more=more),
+        Team(annotators, study=study, more=more, renew=renew or ()),
         skip_missing=skip_missing,
     )
     serve(store, host, port, cuts=cut_first, height=height)
@@ -452,6 +475,7 @@ def annotate_actplan(
     instances: Instances = None,
     study: _StudyFile = None,
     more: _More = False,
+    renew: _Renew = None,
     host: _Host = _HOST,
     port: _Port = _PORT,
 ) -> None:
@@ -463,11 +487,11 @@ def annotate_actplan(
     2`
     """
     from lmms_egoplan.annotation import actplan
-    from lmms_egoplan.annotation.serve import Team, open_store, serve
+    from lmms_egoplan.annotation.serve import Team, serve
 
     read = partial(actplan.read_items, items, instances=instances)
-    team = Team(annotators, per_item, study=study, more=more)
-    serve(open_store(actplan.FLOW, db, read, _joined(items), team), host, port)
+    team = Team(annotators, per_item, study=study, more=more, renew=renew or ())
+    serve(_open_store(actplan.FLOW, db, read, _joined(items), team), host, port)
 
 
 @annotate.command("actplan-circumstances")
@@ -481,6 +505,7 @@ def annotate_circumstances(
     per_item: _PerItem = None,
     study: _StudyFile = None,
     more: _More = False,
+    renew: _Renew = None,
     host: _Host = _HOST,
     port: _Port = _PORT,
 ) -> None:
@@ -492,10 +517,10 @@ def annotate_circumstances(
     circumstances.sqlite`
     """
     from lmms_egoplan.annotation.actplan_circumstances import FLOW, read_items
-    from lmms_egoplan.annotation.serve import Team, open_store, serve
+    from lmms_egoplan.annotation.serve import Team, serve
 
-    team = Team(annotators, per_item, study=study, more=more)
-    serve(open_store(FLOW, db, lambda _: read_items(items), str(items), team), host, port)
+    team = Team(annotators, per_item, study=study, more=more, renew=renew or ())
+    serve(_open_store(FLOW, db, lambda _: read_items(items), str(items), team), host, port)
 
 
 @annotate.command("actplan-plans")
@@ -510,6 +535,7 @@ def annotate_plans(
     ] = None,
     study: _StudyFile = None,
     more: _More = False,
+    renew: _Renew = None,
     host: _Host = _HOST,
     port: _Port = _PORT,
 ) -> None:
@@ -521,10 +547,10 @@ def annotate_plans(
     --annotators 3`
     """
     from lmms_egoplan.annotation.actplan_plans import FLOW, read_items
-    from lmms_egoplan.annotation.serve import Team, open_store, serve
+    from lmms_egoplan.annotation.serve import Team, serve
 
-    team = Team(annotators, per_item, study=study, more=more)
-    serve(open_store(FLOW, db, partial(read_items, items), str(items), team), host, port)
+    team = Team(annotators, per_item, study=study, more=more, renew=renew or ())
+    serve(_open_store(FLOW, db, partial(read_items, items), str(items), team), host, port)
 
 
 @audit_labels.command("egointent-labels")
@@ -542,6 +568,23 @@ def audit_egointent(
     from lmms_egoplan.annotation.egointent_audit import print_audit
 
     print_audit(labels)
+
+
+def _open_store(
+    flow: "Flow",
+    db: Path,
+    read_items: "Callable[[MediaFolder], Sequence[Item]]",
+    where: str,
+    team: "Team",
+    *,
+    skip_missing: bool = False,
+) -> "Store":
+    """Reopen a database, or create it if missing."""
+    from lmms_egoplan.annotation.serve import create_store, reopen_store
+
+    if db.exists():
+        return reopen_store(flow, db, read_items, where, team, skip_missing=skip_missing)
+    return create_store(flow, db, read_items, team)
 
 
 def _joined(paths: list[Path]) -> str:

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 import pytest
 
 from annotation.rating import Rating, texts
+from annotation.studies import open_store
 from benchmarks.egointent.source import write_videos
-from lmms_egoplan.annotation.serve import Team, open_store
+from lmms_egoplan.annotation.serve import Team
 from patience import FOREVER_S
 
 

@@ -3,7 +3,7 @@
 import yaml
 
 from lmms_egoplan.annotation.flows import FLOWS
-from lmms_egoplan.annotation.serve import Team, open_store
+from lmms_egoplan.annotation.serve import Team, create_store, reopen_store
 from lmms_egoplan.annotation.study import _FOLDER
 
 RATING = """
@@ -47,3 +47,10 @@ def opened(tmp_path, name, items, **changes):
     return open_store(
         flow, tmp_path / "labels.sqlite", lambda _: items, "items", Team(study=str(path))
     )
+
+
+def open_store(flow, db, read_items, where, team, **options):
+    """Reopen a database, or create it if missing, as the commands do."""
+    if db.exists():
+        return reopen_store(flow, db, read_items, where, team, **options)
+    return create_store(flow, db, read_items, team)

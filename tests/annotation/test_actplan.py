@@ -5,9 +5,10 @@ from html import unescape
 import pytest
 
 from annotation.serving import export, form_in, label_all, post, run, visited
+from annotation.studies import open_store
 from benchmarks.actplan.release import write_release
 from lmms_egoplan.annotation.actplan import FLOW, read_items
-from lmms_egoplan.annotation.serve import Team, open_store
+from lmms_egoplan.annotation.serve import Team
 from lmms_egoplan.benchmarks.actplan.instances import find_instances, read_instance
 from lmms_egoplan.benchmarks.actplan.plans import ERRORS, read_plans
 from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan

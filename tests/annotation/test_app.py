@@ -304,50 +304,11 @@ def test_two_links_in_one_browser_have_separate_sessions(make):
     assert lead.page.url.path != lead_base
     assert "annotator-1" in lead.page.text
     assert lead.get("/adjudicate/0").status_code in (200, 403)
-    assert "/people/name" in lead.get(f"{lead_base}/").text
+    assert "Progress" in lead.get(f"{lead_base}/").text
     # Another person's path refuses one's own cookie.
     client = enter(address, store, "annotator-2")
     cookies = "; ".join(f"{name}={value}" for name, value in client.cookies.items())
     assert client.get(f"{lead_base}/", headers={"Cookie": cookies}).status_code == 403
-
-
-def test_lead_closes_and_renews_links_and_names_people(make):
-    address, store = make()
-    client, lead = enter(address, store, "annotator-1"), enter(address, store, "lead")
-    _, hidden = form_in(lead.page.text, "/people/name")
-    assert hidden["person"] == "annotator-1"
-    assert (
-        lead.post(
-            "/people/name", data=hidden | {"called": " Ada \u202e <i>L.</i>\x7f "}
-        ).status_code
-        == 200
-    )
-    assert "Ada &lt;i&gt;L.&lt;/i&gt; (annotator-1)" in client.get("/").text
-    duplicate = lead.post(
-        "/people/name", data=hidden | {"person": "annotator-2", "called": "Ada <i>L.</i>"}
-    )
-    assert (duplicate.status_code, "annotator-1" in duplicate.text) == (400, True)
-    assert (
-        lead.post(
-            "/people/name", data=hidden | {"person": "annotator-2", "called": "lead"}
-        ).status_code
-        == 400
-    )
-    assert client.post("/people/close", data=hidden).status_code == 403
-    old = next(person.token for person in store.people() if person.name == "annotator-1")
-    assert lead.post("/people/close", data=hidden).status_code == 200
-    assert [
-        client.get(path).status_code
-        for path in ("/", "/mine", "/static/style.css", f"/enter/{old}")
-    ] == [403] * 4
-    assert lead.post("/people/renew", data=hidden).status_code == 200
-    new = next(person.token for person in store.people() if person.name == "annotator-1")
-    assert new != old
-    assert client.get(f"/enter/{old}").status_code == 403
-    assert enter(address, store, "annotator-1").page.status_code == 200
-    for name in ("lead", "nobody"):
-        assert lead.post("/people/close", data=hidden | {"person": name}).status_code == 400
-    assert lead.post("/people/delete", data=hidden).status_code == 404
 
 
 def test_unknown_hosts_are_refused(tmp_path):

@@ -7,10 +7,11 @@ from typer.testing import CliRunner
 
 from annotation.egointent_labelling import export, label, unchanged
 from annotation.serving import enter, post, served, visited
+from annotation.studies import open_store
 from benchmarks.egointent.source import FPS, raw_record, raw_records, write_annotations
 from lmms_egoplan.annotation.egointent import FLOW, read_items
 from lmms_egoplan.annotation.export import write_label_studio
-from lmms_egoplan.annotation.serve import Team, media_folder, open_store
+from lmms_egoplan.annotation.serve import Team, media_folder
 from lmms_egoplan.benchmarks.egointent.records import read_annotations
 from lmms_egoplan.cli import app
 from lmms_egoplan.media.frames import count_video_frames, frame_times, read_video_frames

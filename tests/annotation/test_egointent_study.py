@@ -11,10 +11,11 @@ import yaml
 
 from annotation.egointent_labelling import export, unchanged
 from annotation.serving import enter, post, served
+from annotation.studies import open_store
 from benchmarks.egointent.source import FPS, raw_record, write_annotations
 from lmms_egoplan.annotation.agreement import measure
 from lmms_egoplan.annotation.egointent import FLOW, read_items
-from lmms_egoplan.annotation.serve import Team, open_store
+from lmms_egoplan.annotation.serve import Team
 from lmms_egoplan.annotation.study import read_study
 from lmms_egoplan.benchmarks.egointent.prompts import FIELDS
 from lmms_egoplan.benchmarks.egointent.records import read_annotations

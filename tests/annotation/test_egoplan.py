@@ -10,10 +10,11 @@ import pytest
 
 from annotation.rating import study_of
 from annotation.serving import enter, export, form_in, label_all, post, run, served, visited
+from annotation.studies import open_store
 from example_record import RECORD
 from lmms_egoplan.annotation.egoplan import FLOW, read_items
 from lmms_egoplan.annotation.flow import Label, Labelled
-from lmms_egoplan.annotation.serve import Team, media_folder, open_store
+from lmms_egoplan.annotation.serve import Team, media_folder
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, read_annotations
 from lmms_egoplan.benchmarks.egoplan.verification import (
     AGREED,

@@ -11,10 +11,11 @@ import pytest
 import yaml
 
 from annotation.serving import export, label_all, run
+from annotation.studies import open_store
 from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_docs, egoplan_replies, prepare
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.annotation.egoplan_failures import FLOW, read_items
-from lmms_egoplan.annotation.serve import Team, open_store
+from lmms_egoplan.annotation.serve import Team
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.report.egoplan import failures

@@ -10,12 +10,13 @@ import pytest
 
 from annotation.rating import study_of
 from annotation.serving import enter, export, form_in, label_all, post, run, served, visited
+from annotation.studies import open_store
 from benchmarks.egothink.source import write_source
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.annotation.database import Database, create
 from lmms_egoplan.annotation.egothink import FLOW, num_judged, read_items
 from lmms_egoplan.annotation.flow import Item, Label, Labelled
-from lmms_egoplan.annotation.serve import Team, open_store
+from lmms_egoplan.annotation.serve import Team
 from lmms_egoplan.annotation.store import Store
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink

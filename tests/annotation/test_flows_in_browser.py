@@ -9,11 +9,12 @@ import re
 import pytest
 
 from annotation.serving import export, served
+from annotation.studies import open_store
 from axe import flaws, skip_without_axe
 from lmms_egoplan.annotation.egointent import read_items
 from lmms_egoplan.annotation.flow import LABELLED
 from lmms_egoplan.annotation.flows import FLOWS
-from lmms_egoplan.annotation.serve import Team, media_folder, open_store
+from lmms_egoplan.annotation.serve import Team, media_folder
 from lmms_egoplan.benchmarks.base import DEMO_SETS
 from lmms_egoplan.demo.sets import copy_set
 from lmms_egoplan.jsonl import read_text

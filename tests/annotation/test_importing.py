@@ -7,12 +7,13 @@ import pytest
 
 from annotation.rating import Rating, new_store
 from annotation.serving import enter, post, run, served, visited
+from annotation.studies import open_store
 from lmms_egoplan.annotation.database import Database
 from lmms_egoplan.annotation.export import export, write_label_studio
 from lmms_egoplan.annotation.flow import LABELLED
 from lmms_egoplan.annotation.flows import FLOWS
 from lmms_egoplan.annotation.importing import import_file
-from lmms_egoplan.annotation.serve import Team, media_folder, open_store
+from lmms_egoplan.annotation.serve import Team, media_folder
 from lmms_egoplan.annotation.store import Store, kept_predictions
 from lmms_egoplan.benchmarks.base import DEMO_SETS
 from lmms_egoplan.demo.sets import copy_set

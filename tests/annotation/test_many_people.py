@@ -23,11 +23,11 @@ from patience import FOREVER_S, wait_until
 from ports import free_port
 
 PEOPLE = 10
-# Three rounds, one of them on a sample, gold items and a quota. Final checks wait for the lead
+# Three rounds, one of them on a sample, and gold items. Final checks wait for the lead
 # where labels differ.
 STUDY = Study(
     flow="studied",
-    people={"annotator": Group(count=7, quota=300), "reviewer": Group(count=3)},
+    people={"annotator": Group(count=7), "reviewer": Group(count=3)},
     rounds=[
         Round(name="rate", per_item=2),
         Round(name="check", people="reviewer", sample=10),
@@ -66,7 +66,7 @@ def check_study(store, count):
     assert {
         person.partition("-")[0] for stage, _, person in rows if stage in ("check", "audit")
     } == {"reviewer"}
-    for name, _, _ in STUDY.names():
+    for name, _ in STUDY.names():
         stages_of_person = [stage for stage, _, person in rows if person == name]
         count_other = len(stages_of_person) - stages_of_person.count("gold")
         assert stages_of_person.count("gold") == (
@@ -81,7 +81,7 @@ def test_ten_people_in_a_study_of_three_rounds(tmp_path):
     count, path = 200, tmp_path / "labels.sqlite"
     create(path, STUDY, *known_texts(count, 3))
     store = Store(Database(path, exclusive=True), Studied())
-    names = [name for name, _, _ in STUDY.names()]
+    names = [name for name, _ in STUDY.names()]
     slots = []
     with served(store) as address, ThreadPoolExecutor(PEOPLE) as pool:
         while new_slots := [
@@ -280,7 +280,7 @@ def test_ten_people_lose_no_confirmed_label_when_servers_are_killed(tmp_path, ki
     with closing(Store(Database(path, exclusive=True), Studied())) as store:
         assert [*map(tuple, store.database.rows("PRAGMA integrity_check"))] == [("ok",)]
         with served(store) as address, ThreadPoolExecutor(PEOPLE) as pool:
-            names = [name for name, _, _ in STUDY.names()]
+            names = [name for name, _ in STUDY.names()]
             while any(list(pool.map(lambda name: label_all(address, store, name), names))):
                 pass
         check_study(store, count)

@@ -8,13 +8,14 @@ from html import unescape
 import pytest
 
 from annotation import serving
+from annotation.studies import open_store
 from lmms_egoplan.annotation.egointent import FLOW as STEPS
 from lmms_egoplan.annotation.egointent import read_items as read_steps
 from lmms_egoplan.annotation.egoplan import FLOW as QUESTIONS
 from lmms_egoplan.annotation.egoplan import read_items as read_questions
 from lmms_egoplan.annotation.egothink import FLOW as ANSWERS
 from lmms_egoplan.annotation.egothink import read_items as read_answers
-from lmms_egoplan.annotation.serve import Team, media_folder, open_store
+from lmms_egoplan.annotation.serve import Team, media_folder
 from lmms_egoplan.benchmarks.egointent.prompts import FIELDS
 from lmms_egoplan.benchmarks.egointent.records import read_annotations
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS

@@ -1,21 +1,22 @@
-"""Run studies from their files: training, gold items, quotas, limits, restarts and final rounds."""
+"""Run studies from their files: training, gold items, limits, restarts and final rounds."""
 
 import json
 import random
 import re
-from collections import Counter, defaultdict
-from concurrent.futures import ThreadPoolExecutor
+from collections import defaultdict
 
+import httpx
 import pytest
 
 from annotation.rating import Rating, Studied, texts
 from annotation.serving import enter, form_in, post, served, visited
-from annotation.studies import FINAL, RATING, known
+from annotation.studies import FINAL, RATING, known, open_store
 from lmms_egoplan.annotation.assignment import NotYoursError
 from lmms_egoplan.annotation.export import export
 from lmms_egoplan.annotation.importing import import_file
-from lmms_egoplan.annotation.serve import Team, open_store
+from lmms_egoplan.annotation.serve import Team
 from lmms_egoplan.annotation.store import kept_predictions
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_text
 
 
@@ -75,7 +76,7 @@ def test_released_and_skipped_training_items_come_before_others(start_study):
     assert label(store, "annotator-1").stage == "rate"
 
 
-GOLD = RATING.replace("count: 2", "count: 3, quota: 9") + "gold: {labels: known.jsonl, every: 3}\n"
+GOLD = RATING.replace("count: 2", "count: 3") + "gold: {labels: known.jsonl, every: 3}\n"
 
 
 def normalized(page):
@@ -105,7 +106,7 @@ def test_gold_items_look_like_others_and_are_not_exported(start_study, tmp_path)
             with served(store) as address:
                 client = enter(address, store, person)
                 while 'id="label"' in client.page.text and len(rated[person]) < (
-                    99 if restart else 5
+                    11 if restart else 5
                 ):
                     where, hidden = form_in(client.page.text)
                     item = names[
@@ -145,7 +146,7 @@ def test_gold_items_look_like_others_and_are_not_exported(start_study, tmp_path)
         assert both == by_kind[True], name
     for person, ratings in rated.items():
         stages = [stage for stage, _ in slots_of(store, person)]
-        assert stages == (["rate", "rate", "rate", "gold"] * 3)[:-1]  # The quota ends the work.
+        assert stages == ["rate", "rate", "rate", "gold"] * 3
         right = sum(
             ratings[f"text/{number}"] == golden[number]["rating"]
             for number in golden
@@ -196,77 +197,67 @@ def test_skipped_gold_items_are_not_exported_as_skipped(start_study, tmp_path):
     assert [line.stage for line in store.labelled().skips] == ["gold"]
 
 
-def test_quotas_are_never_exceeded_by_ten_people_at_once(start_study):
-    study = RATING.replace("count: 2", "count: 10, quota: 3")
-    store = start_study(study, count=40)
-    people = [f"annotator-{number}" for number in range(1, 11)]
-
-    def work(person):
-        for step in range(12):
-            if step % 5 == 1 and store.assignments.next_slot(person):
-                skip(store, person)
-            label(store, person)
-
-    def num_labels():
-        return Counter(person for (person,) in store.database.rows("SELECT person FROM counting"))
-
-    with ThreadPoolExecutor(10) as pool:
-        list(pool.map(work, people))
-    assert num_labels() == dict.fromkeys(people, 3)
-    # A skipped item cannot be labelled beyond the quota.
-    for slot, person in store.database.rows(
-        "SELECT id, person FROM slots WHERE skipped IS NOT NULL"
-    ):
-        with pytest.raises(NotYoursError):
-            store.save(store.assignments.slot(slot, person), "after all", {"rating": "1"})
-    store.close()
-    store = start_study(study.replace("quota: 3", "quota: 4"), count=40)
-    with ThreadPoolExecutor(10) as pool:
-        list(pool.map(work, people))
-    assert num_labels() == dict.fromkeys(people, 4)
-
-
-def test_limits_and_names_are_those_of_each_person(start_study):
-    store = start_study(
-        RATING.replace("count: 2", "count: 3, names: [Ana, Ben], limits: [{rating: ['1']}, {}]")
-    )
+def test_limits_are_those_of_each_person(start_study):
+    store = start_study(RATING.replace("count: 2", "count: 2, limits: [{rating: ['1']}, {}]"))
     with served(store) as address:
-        for person, title, options in (
-            ("annotator-1", "Ana (annotator-1)", ["1"]),
-            ("annotator-2", "Ben (annotator-2)", ["0", "1"]),
-            ("annotator-3", "annotator-3", ["0", "1"]),
-        ):
+        for person, options in (("annotator-1", ["1"]), ("annotator-2", ["0", "1"])):
             client = enter(address, store, person)
             assert re.findall(r'name="rating" value="(.)"', client.page.text) == options
-            assert f'<span class="person">{title}</span>' in client.page.text
         client = enter(address, store, "annotator-1")
         assert post(client, rating="0").status_code == 422
         assert store.labelled().labels == {}
         assert post(client, rating="1").status_code == 200
 
 
-def test_restart_adds_people_quotas_limits_and_names(start_study, tmp_path, monkeypatch):
+def reopened(store, tmp_path, **options):
+    """Close a store and open its database again, as a restart does."""
+    store.close()
+    team = Team(**options)
+    return open_store(Rating(), tmp_path / "labels.sqlite", lambda _: texts(6), "texts.json", team)
+
+
+def test_restart_adds_people(start_study, tmp_path, monkeypatch):
     study = RATING + "training: known.jsonl\n"
     store = start_study(study, known=known(1))
     label(store, "annotator-1"), label(store, "annotator-1")
     tokens = {person.name: person.token for person in store.people()}
     store.close()
-    store = start_study(
-        study.replace("count: 2", "count: 4, quota: 2, names: [Ana, Ben, Cleo]"), known=known(1)
-    )
+    store = start_study(study.replace("count: 2", "count: 4"), known=known(1))
     assert tokens.items() <= {person.name: person.token for person in store.people()}.items()
-    assert [person.called for person in store.people() if person.name == "annotator-3"] == ["Cleo"]
     for person in ("annotator-3", "annotator-4"):
         assert [label(store, person).stage for _ in range(3)] == ["training", "rate", "rate"]
-        assert store.assignments.next_slot(person) is None
-    store.close()
     # The same study by another path, and without --study.
     monkeypatch.chdir(tmp_path)
     for study_file in ("study.yaml", None):
-        team = Team(study=study_file)
+        store = reopened(store, tmp_path, study=study_file)
+    store.close()
+
+
+def test_restart_replaces_links_and_keeps_labels(start_study, tmp_path):
+    store = start_study(RATING)
+    label(store, "annotator-1")
+    before = {person.name: person.token for person in store.people()}
+    labels = store.labelled().labels
+    content = store.database.path.read_bytes()
+    with pytest.raises(LmmsEgoplanError, match=r"--renew Ana: .*annotator-2"):
+        reopened(store, tmp_path, renew=["annotator-1", "Ana"])
+    assert store.database.path.read_bytes() == content
+    store = reopened(store, tmp_path, renew=["annotator-1", "lead"])
+    after = {person.name: person.token for person in store.people()}
+    assert [name for name in before if before[name] != after[name]] == ["lead", "annotator-1"]
+    assert store.labelled().labels == labels
+    with served(store) as address:
+        client = enter(address, store, "annotator-1")
+        # The cookie of the new link, with the old token.
+        cookies = dict.fromkeys(client.cookies, before["annotator-1"])
+        assert httpx.get(str(client.page.url), cookies=cookies, verify=False).status_code == 403
+        assert client.get(f"/enter/{before['annotator-1']}").status_code == 403
+        assert "labelled 1 item." in client.page.text
+    store.close()
+    with pytest.raises(LmmsEgoplanError, match=r"--renew: .*new\.sqlite"):
         open_store(
-            Rating(), tmp_path / "labels.sqlite", lambda _: texts(6), "texts.json", team
-        ).close()
+            Rating(), tmp_path / "new.sqlite", lambda _: texts(6), "", Team(renew=["annotator-1"])
+        )
 
 
 def decide(store, position, rating="1"):

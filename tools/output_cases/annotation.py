@@ -36,8 +36,9 @@ def annotate() -> None:
 
 
 def _open_intents() -> Any:
+    from annotation.studies import open_store
     from lmms_egoplan.annotation.egointent import FLOW, read_items
-    from lmms_egoplan.annotation.serve import Team, open_store
+    from lmms_egoplan.annotation.serve import Team
 
     steps = Path("egointent-steps").resolve()
     return open_store(
@@ -50,8 +51,9 @@ def _open_intents() -> Any:
 
 
 def _open_thoughts() -> Any:
+    from annotation.studies import open_store
     from lmms_egoplan.annotation.egothink import FLOW, read_items
-    from lmms_egoplan.annotation.serve import Team, open_store
+    from lmms_egoplan.annotation.serve import Team
 
     return open_store(
         FLOW,

@@ -219,8 +219,9 @@ def _read_responses(place: Place) -> list[str]:
 
 def _open_labels(folder: Path, old: Path) -> Any:
     """Open the database in a folder, on the steps in another."""
+    from annotation.studies import open_store
     from lmms_egoplan.annotation.egointent import FLOW, read_items
-    from lmms_egoplan.annotation.serve import Team, open_store
+    from lmms_egoplan.annotation.serve import Team
 
     steps = old / "egointent-steps"
     return open_store(

@@ -12,11 +12,12 @@ from html import unescape
 import pytest
 
 from annotation.serving import export, label_all, run
+from annotation.studies import open_store
 from construction.actplan.language_model import LanguageModel, kind_of
 from construction.actplan.rooms import room, write_activities, write_folder, write_tour
 from construction.language_model import Metered, served, start_build
 from lmms_egoplan.annotation import actplan_circumstances, actplan_plans
-from lmms_egoplan.annotation.serve import Team, open_store
+from lmms_egoplan.annotation.serve import Team
 from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.construction.actplan import activities as activities_module
 from lmms_egoplan.construction.actplan import circumstances, layout, tours, views

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annotation.serving import enter, export, label_all, post, run, served
+from annotation.studies import open_store
 from construction.actplan.rooms import room
 from lmms_egoplan.annotation import actplan_circumstances, actplan_plans
 from lmms_egoplan.annotation.forms import FormError, Words
-from lmms_egoplan.annotation.serve import Team, open_store
+from lmms_egoplan.annotation.serve import Team
 from lmms_egoplan.errors import LmmsEgoplanError
 
 CIRCUMSTANCE = {

@@ -7,6 +7,7 @@ import pytest
 
 from annotation.egointent_labelling import export, label, unchanged
 from annotation.serving import enter, post, run, served
+from annotation.studies import open_store
 from construction.egointent.language_model import kind_of, reply
 from construction.egointent.small import write_small
 from construction.language_model import environment
@@ -14,7 +15,7 @@ from construction.language_model import served as language_model
 from judge_server import Reply
 from lmms_egoplan.annotation.egointent import FLOW, read_items
 from lmms_egoplan.annotation.pages import field_keys
-from lmms_egoplan.annotation.serve import Team, open_store
+from lmms_egoplan.annotation.serve import Team
 from lmms_egoplan.benchmarks.egointent.records import read_annotations
 from lmms_egoplan.benchmarks.splits import EGOINTENT
 

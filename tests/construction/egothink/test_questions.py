@@ -14,10 +14,11 @@ from html import unescape
 import pytest
 
 from annotation.serving import enter, export, label_all, post, run, served
+from annotation.studies import open_store
 from construction.egothink.footage import film, scene
 from lmms_egoplan.annotation.clips import MediaFolder
 from lmms_egoplan.annotation.egothink_questions import FLOW, WrittenQuestion, read_items
-from lmms_egoplan.annotation.serve import Team, open_store
+from lmms_egoplan.annotation.serve import Team
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, DIMENSIONS
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.construction.egothink.layout import statistics
