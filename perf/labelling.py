@@ -70,30 +70,34 @@ def study_for(people: int, items: int, labels: int) -> Study:
 
 def fill(path: Path, people: Sequence[str], labels: int) -> None:
     """Write labels of the first items' first round, two per item, directly to the database."""
+    at = "2026-01-01T00:00:00.000+00:00"
     with closing(sqlite3.connect(path)) as connection, connection:
-        free = connection.execute(
-            "SELECT item FROM places WHERE stage = 'rate' ORDER BY item"
+        positions = connection.execute(
+            "SELECT position FROM items WHERE part = 'main' ORDER BY position"
         ).fetchall()
         for number in range(labels):
-            person, at = people[number % len(people)], "2026-01-01T00:00:00.000+00:00"
-            row = (free[number // 2][0], Rating.stages[0].name, person, at)
-            slot = connection.execute(
-                "INSERT INTO slots (item, stage, person, since) VALUES (?, ?, ?, ?)", row
-            )
-            row = (
-                slot.lastrowid,
-                f"form {number}",
-                json.dumps({"rating": random.choice("01")}),
-                "",
-                10.0,
-                at,
+            label = {
+                "id": number + 1,
+                "item": positions[number // 2][0],
+                "stage": Rating.stages[0].name,
+                "person": people[number % len(people)],
+                "values": json.dumps({"rating": random.choice("01")}),
+                "form": f"form {number}",
+                "at": at,
+            }
+            connection.execute(
+                """
+                INSERT INTO slots (id, item, stage, person, state, "values", seconds, at, last)
+                VALUES (:id, :item, :stage, :person, 'labelled', :values, 10.0, :at, :id)
+                """,
+                label,
             )
             connection.execute(
-                (
-                    "INSERT INTO labels (slot, form, choices, comment, seconds, at) VALUES "
-                    "(?, ?, ?, ?, ?, ?)"
-                ),
-                row,
+                """
+                INSERT INTO history (id, slot, form, "values", comment, seconds, at)
+                VALUES (:id, :id, :form, :values, '', 10.0, :at)
+                """,
+                label,
             )
 
 
@@ -113,6 +117,7 @@ def measure(folder: Path, people: int, items: int, labels: int, *, is_study: boo
     tokens = {person.name: person.token for person in store.people() if person.role == ANNOTATOR}
     store.close()
     fill(path, [name for name in tokens if name.startswith("annotator")], labels)
+    decidable = labels // 4  # the position of an item with both labels, if there are any
     port = free_port()
     address = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-c", _SERVER, path, str(port)]
@@ -135,7 +140,7 @@ def measure(folder: Path, people: int, items: int, labels: int, *, is_study: boo
             base = str(client.get(f"/enter/{lead}").url)
             lead_s = {
                 page or "lead": seconds_of(lambda page=page: client.get(base + page))
-                for page in ("", "agreement")
+                for page in ("", "agreement", f"adjudicate/{decidable}")
             }
     finally:
         server.kill()

@@ -406,8 +406,12 @@ def adjudicate(position: Number, session: Visit) -> HTMLResponse:
     slot = site.store.adjudicate(position, session.person.name)
     if slot.values is None:
         last_round = [*site.store.assignments.rounds(position)][-1]
-        labels = site.store.labelled().labels_of(slot.item, last_round)
-        values = majority(session.form(slot), [label.values for label in labels])
+        labels = [
+            label.values
+            for label in site.store.labels_of(position)
+            if label.stage == last_round and site.store.is_valid(label)
+        ]
+        values = majority(session.form(slot), labels)
         slot = replace(slot, values=values)
     return session.item_page(slot)
 

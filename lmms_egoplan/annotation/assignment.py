@@ -2,16 +2,19 @@
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from lmms_egoplan.annotation.database import Database, now
-from lmms_egoplan.annotation.flow import ADJUDICATION, Item
+from lmms_egoplan.annotation.database import Database
+from lmms_egoplan.annotation.flow import ADJUDICATION, Flow, Item
 from lmms_egoplan.annotation.forms import Values
-from lmms_egoplan.annotation.study import GOLD, MAIN, QUALIFICATION, TRAINING
+from lmms_egoplan.annotation.study import GOLD, MAIN, QUALIFICATION, TRAINING, Round
 from lmms_egoplan.errors import LmmsEgoplanError
 
 _RELEASED = "this item was released and is no longer yours"
+# States of a slot in which its person has finished it.
+_SAVED = ("labelled", "aside", "skipped")
 # Greater than the position of every item.
 _NO_POSITION = 2**62
 
@@ -57,8 +60,9 @@ class Slot:
 class Assignments:
     """Decide which items each person of a database labels."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, flow: Flow) -> None:
         self._database = database
+        self._flow = flow
         # By person, stage and "new" or "again": no item before this position is free for that
         # person.
         self._first_free: dict[tuple[str, str, str], int] = {}
@@ -113,8 +117,7 @@ class Assignments:
         rows = self._database.rows(
             """
             SELECT
-                slots.released, slots.skipped, slots.stage,
-                (SELECT max(id) FROM labels WHERE slot = slots.id) AS newest,
+                slots.stage, slots.state, slots."values", slots.comment, slots.reason, slots.last,
                 items.position, items.id, items.shown, items.hidden, items.known, items.initial
             FROM slots
             JOIN items ON items.position = slots.item
@@ -125,15 +128,12 @@ class Assignments:
         if not rows:
             raise NotYoursError("this item is not yours to label")
         row = rows[0]
-        if row["released"]:
+        if row["state"] == "released":
             raise NotYoursError(_RELEASED)
         item = as_item(row)
         values: Values | None = None
-        comment = ""
-        last_label = self._last_label(number)
-        if last_label is not None:
-            values = json.loads(last_label["choices"])
-            comment = last_label["comment"]
+        if row["values"] is not None:
+            values = json.loads(row["values"])
         elif row["stage"] in (self._database.study.rounds[0].name, GOLD):
             values = item.initial
         return Slot(
@@ -144,22 +144,10 @@ class Assignments:
             person=person,
             earlier=self.earlier(row["position"], row["stage"]),
             values=values,
-            comment=comment,
-            last=row["newest"] or 0,
-            skipped=row["skipped"],
+            comment=row["comment"],
+            last=row["last"],
+            skipped=row["reason"] if row["state"] == "skipped" else None,
         )
-
-    def _last_label(self, number: int) -> sqlite3.Row | None:
-        """Return the last values of a slot with their comment, even if they were withdrawn."""
-        rows = self._database.rows(
-            """
-            SELECT choices, comment FROM labels
-            WHERE slot = :slot AND choices IS NOT NULL
-            ORDER BY id DESC LIMIT 1
-            """,
-            {"slot": number},
-        )
-        return rows[0] if rows else None
 
     def release(self, person: str) -> int:
         """Release a person's items that have no label, or a withdrawn one.
@@ -170,11 +158,8 @@ class Assignments:
         with self._database.writing() as connection:
             self.search_from()
             cursor = connection.execute(
-                """
-                UPDATE slots SET released = :now
-                WHERE person = :person AND released IS NULL AND label IS NULL AND skipped IS NULL
-                """,
-                {"now": now(), "person": person},
+                "UPDATE slots SET state = 'released' WHERE person = :person AND state = 'open'",
+                {"person": person},
             )
             return cursor.rowcount
 
@@ -202,15 +187,16 @@ class Assignments:
         """Return a person's first slot without a label, unless the lead has decided on its item."""
         rows = self._database.rows(
             """
-            SELECT id FROM taken
-            WHERE person = :person AND label IS NULL AND stage != 'adjudication'
-                AND NOT EXISTS (
-                    SELECT 1 FROM decided JOIN places USING (item)
-                    WHERE item = taken.item AND places.stage = taken.stage AND NOT final
+            SELECT id FROM slots
+            WHERE person = :person AND state = 'open' AND stage != 'adjudication'
+                AND person NOT IN (SELECT person FROM failed)
+                AND (
+                    stage IN (SELECT value FROM json_each(:final))
+                    OR item NOT IN (SELECT item FROM decided)
                 )
             ORDER BY id LIMIT 1
             """,
-            {"person": person},
+            {"person": person, "final": json.dumps(self._database.study.final)},
         )
         return rows[0]["id"] if rows else None
 
@@ -287,48 +273,148 @@ class Assignments:
 
         They did not have it in the rounds apart from the stage, either.
         """
-        rows = self._database.rows(
-            """
-            SELECT item FROM places
-            WHERE is_free AND stage = :stage AND part = :part AND item >= :start
-                AND NOT EXISTS (
-                    SELECT 1 FROM slots
-                    WHERE slots.item = places.item AND slots.person = :person
-                        AND slots.stage IN (SELECT value FROM json_each(:apart))
-                )
-            ORDER BY item LIMIT 1
-            """,
-            self._search(person, stage, part, start),
-        )
-        return rows[0]["item"] if rows else None
+        return self._first(person, stage, part, start, ["open", *_SAVED, "released"])
 
     def _first_again(self, person: str, stage: str, part: str, start: int) -> int | None:
         """Find a free item as `_first_new` does, or one that the person released."""
+        return self._first(person, stage, part, start, ["open", *_SAVED])
+
+    def _first(
+        self, person: str, stage: str, part: str, start: int, had: Sequence[str]
+    ) -> int | None:
+        """Find a free item from a position on.
+
+        Args:
+            had: A person who has a slot of the item in one of these states does not get it.
+        """
+        round_ = self._round(stage)
+        parameters = {
+            "person": person,
+            "stage": stage,
+            "apart": json.dumps(self._database.study.apart(stage)),
+            "had": json.dumps(had),
+            "start": start,
+        }
+        if round_ is None or round_ is self._database.study.rounds[0]:
+            return self._first_of_part(part, round_, parameters)
+        position = self._first_of_later_round(round_, parameters)
+        while position is not None and round_.final and not self.is_settled(position):
+            parameters["start"] = position + 1
+            position = self._first_of_later_round(round_, parameters)
+        return position
+
+    def _round(self, stage: str) -> Round | None:
+        """Return the round of a stage; None for training, qualification and gold items."""
+        for round_ in self._database.study.rounds:
+            if round_.name == stage:
+                return round_
+        return None
+
+    def _first_of_part(
+        self, part: str, round_: Round | None, parameters: Mapping[str, Any]
+    ) -> int | None:
+        """Find an item of a part, or of the first round, that lacks people."""
+        needed = round_.per_item if round_ else self._database.study.learners
         rows = self._database.rows(
             """
-            SELECT item FROM places
-            WHERE is_free AND stage = :stage AND part = :part AND item >= :start
+            SELECT position FROM items
+            WHERE part = :part AND position >= :start
+                AND (
+                    SELECT count(*) FROM taken WHERE stage = :stage AND item = items.position
+                ) < :needed
+                AND NOT EXISTS (SELECT 1 FROM decided WHERE item = items.position)
                 AND NOT EXISTS (
                     SELECT 1 FROM slots
-                    WHERE slots.item = places.item AND slots.person = :person
-                        AND slots.stage IN (SELECT value FROM json_each(:apart))
-                        AND slots.released IS NULL
+                    WHERE stage IN (SELECT value FROM json_each(:apart)) AND item = items.position
+                        AND state IN (SELECT value FROM json_each(:had)) AND person = :person
+                )
+            ORDER BY position LIMIT 1
+            """,
+            {**parameters, "part": part, "needed": needed},
+        )
+        return rows[0]["position"] if rows else None
+
+    def _first_of_later_round(self, round_: Round, parameters: Mapping[str, Any]) -> int | None:
+        """Find an item whose earlier rounds have all of their labels, and that lacks people.
+
+        The lead's decision opens the final rounds of an item, and closes all others. A label that
+        sets the item aside closes all later rounds.
+        """
+        study = self._database.study
+        earlier = study.deciding
+        if not round_.final:
+            earlier = earlier[: earlier.index(round_)]
+        # The last earlier round of all items: an item without its labels need not be looked at.
+        previous = [other.name for other in earlier if not other.sample][-1]
+        rows = self._database.rows(
+            """
+            SELECT item FROM (
+                SELECT item FROM slots
+                WHERE stage = :previous AND item >= :start AND state = 'labelled'
+                UNION ALL
+                SELECT item FROM decided WHERE item >= :start
+            ) AS begun
+            WHERE (SELECT count(*) FROM taken WHERE stage = :stage AND item = begun.item) < :needed
+                AND (
+                    NOT :is_sampled
+                    OR EXISTS (SELECT 1 FROM samples WHERE item = begun.item AND stage = :stage)
+                )
+                AND NOT EXISTS (
+                    SELECT 1 FROM valid
+                    WHERE stage IN (SELECT json_extract(value, '$.name') FROM json_each(:deciding))
+                        AND item = begun.item AND state = 'aside'
+                )
+                AND CASE
+                    WHEN EXISTS (SELECT 1 FROM decided WHERE item = begun.item) THEN :is_final
+                    ELSE NOT EXISTS (
+                        SELECT 1 FROM (
+                            SELECT
+                                json_extract(value, '$.name') AS stage,
+                                json_extract(value, '$.per_item') AS per_item,
+                                json_extract(value, '$.sample') AS sample
+                            FROM json_each(:earlier)
+                        ) AS other
+                        WHERE (
+                                sample IS NULL
+                                OR EXISTS (
+                                    SELECT 1 FROM samples
+                                    WHERE item = begun.item AND stage = other.stage
+                                )
+                            )
+                            AND (
+                                SELECT count(*) FROM valid
+                                WHERE stage = other.stage AND item = begun.item
+                            ) < other.per_item
+                    )
+                END
+                AND NOT EXISTS (
+                    SELECT 1 FROM slots
+                    WHERE stage IN (SELECT value FROM json_each(:apart)) AND item = begun.item
+                        AND state IN (SELECT value FROM json_each(:had)) AND person = :person
                 )
             ORDER BY item LIMIT 1
             """,
-            self._search(person, stage, part, start),
+            {
+                **parameters,
+                "previous": previous,
+                "needed": round_.per_item,
+                "is_sampled": round_.sample is not None,
+                "is_final": round_.final,
+                "deciding": _as_json(study.deciding),
+                "earlier": _as_json(earlier),
+            },
         )
         return rows[0]["item"] if rows else None
 
-    def _search(self, person: str, stage: str, part: str, start: int) -> dict[str, str | int]:
-        """Return the parameters of a search for a free item."""
-        return {
-            "person": person,
-            "stage": stage,
-            "part": part,
-            "start": start,
-            "apart": json.dumps(self._database.study.apart(stage)),
-        }
+    def is_settled(self, position: int) -> bool:
+        """Return whether the lead has decided on an item, or all of its labels agree."""
+        by_stage = self._values(position)
+        if ADJUDICATION in by_stage:
+            return True
+        labels: list[Values] = []
+        for stage_values in by_stage.values():
+            labels += stage_values
+        return not self._flow.differ(self.item(position), labels)
 
     def search_from(self, position: int = 0) -> None:
         """Make the next search for free items start at this position or earlier.
@@ -358,25 +444,45 @@ class Assignments:
         rows = self._database.rows(
             """
             SELECT count(*) AS number FROM slots
-            WHERE person = :person AND stage = 'qualification' AND released IS NULL
-                AND (label IS NOT NULL OR skipped IS NOT NULL)
+            WHERE person = :person AND state IN (SELECT value FROM json_each(:saved))
+                AND stage = 'qualification'
             """,
-            {"person": person},
+            {"person": person, "saved": json.dumps(_SAVED)},
         )
         return rows[0]["number"]
 
     def rounds(self, position: int) -> dict[str, int]:
         """Return the rounds that determine an item's value, with the number of labels of each."""
         rows = self._database.rows(
-            "SELECT stage, needed FROM places WHERE item = :position AND NOT final",
+            """
+            SELECT stage FROM samples WHERE item = :position
+            UNION ALL
+            SELECT 'main' FROM items WHERE position = :position AND part = 'main'
+            """,
             {"position": position},
         )
-        needed = {row["stage"]: row["needed"] for row in rows}
-        return {
-            round_.name: needed[round_.name]
-            for round_ in self._database.study.deciding
-            if round_.name in needed
-        }
+        sampled = {row["stage"] for row in rows}
+        if MAIN not in sampled:
+            return {}
+        rounds = self._database.study.deciding
+        is_aside = self._is_aside(position)
+        needed = {rounds[0].name: rounds[0].per_item}
+        for round_ in rounds[1:]:
+            if round_.sample is None or round_.name in sampled:
+                needed[round_.name] = 0 if is_aside else round_.per_item
+        return needed
+
+    def _is_aside(self, position: int) -> bool:
+        """Return whether a label sets an item aside."""
+        rows = self._database.rows(
+            """
+            SELECT 1 FROM valid
+            WHERE stage IN (SELECT json_extract(value, '$.name') FROM json_each(:deciding))
+                AND item = :position AND state = 'aside'
+            """,
+            {"position": position, "deciding": _as_json(self._database.study.deciding)},
+        )
+        return bool(rows)
 
     def _group(self, person: str) -> str:
         return person.rpartition("-")[0]
@@ -395,15 +501,30 @@ class Assignments:
             shown_stages = names[:-1]
         else:
             shown_stages = []
-        rows = self._database.rows(
-            "SELECT stage, choices FROM valid WHERE item = :position ORDER BY id",
-            {"position": position},
-        )
+        values = self._values(position)
         # The first label of each stage.
-        values: dict[str, Values] = {}
-        for row in rows:
-            values.setdefault(row["stage"], json.loads(row["choices"]))
-        return tuple(values[name] for name in shown_stages if name in values)
+        return tuple(values[name][0] for name in shown_stages if name in values)
+
+    def _values(self, position: int) -> dict[str, list[Values]]:
+        """Return the values of an item's valid labels by stage, in the order of the rounds.
+
+        The lead's decision comes last.
+        """
+        stages = [*(round_.name for round_ in self._database.study.deciding), ADJUDICATION]
+        rows = self._database.rows(
+            """
+            SELECT stage, "values" FROM valid
+            WHERE stage IN (SELECT value FROM json_each(:stages)) AND item = :position
+            ORDER BY last
+            """,
+            {"position": position, "stages": json.dumps(stages)},
+        )
+        values: dict[str, list[Values]] = {}
+        for stage in stages:
+            stage_values = [json.loads(row["values"]) for row in rows if row["stage"] == stage]
+            if stage_values:
+                values[stage] = stage_values
+        return values
 
     def check_open(self, connection: sqlite3.Connection, slot: Slot) -> None:
         """Check that a slot's label can still be saved, changed or withdrawn.
@@ -432,14 +553,9 @@ class Assignments:
 
     def _is_place_full(self, connection: sqlite3.Connection, slot: Slot) -> bool:
         """Return whether other people have an item that a person skipped."""
-        row = connection.execute(
-            """
-            SELECT 1 FROM places
-            WHERE item = :position AND stage = :stage AND taken >= needed
-            """,
-            {"position": slot.position, "stage": slot.stage},
-        ).fetchone()
-        return row is not None
+        round_ = self._round(slot.stage)
+        needed = round_.per_item if round_ else self._database.study.learners
+        return num_taken(connection, slot.position, slot.stage) >= needed
 
     def _later_stages(self, stage: str) -> list[str]:
         """Return the rounds after a round; none after final rounds and other stages."""
@@ -460,8 +576,8 @@ class Assignments:
         row = connection.execute(
             """
             SELECT 1 FROM slots
-            WHERE item = :position AND released IS NULL
-                AND stage IN (SELECT value FROM json_each(:stages))
+            WHERE stage IN (SELECT value FROM json_each(:stages)) AND item = :position
+                AND state != 'released'
             """,
             {"position": position, "stages": json.dumps(stages)},
         ).fetchone()
@@ -481,11 +597,11 @@ class Assignments:
         rounds = self.rounds(position)
         if not rounds:
             raise NotYoursError("this item is in no round, so there is nothing to decide")
-        if _is_skipped(connection, position):
+        if _is_skipped(connection, position, [*rounds, *self._database.study.final]):
             return
         for stage, needed in rounds.items():
             (count,) = connection.execute(
-                "SELECT count(*) FROM valid WHERE item = :position AND stage = :stage",
+                "SELECT count(*) FROM valid WHERE stage = :stage AND item = :position",
                 {"position": position, "stage": stage},
             ).fetchone()
             if count < needed:
@@ -497,7 +613,7 @@ class Assignments:
 def _is_live(connection: sqlite3.Connection, slot: Slot) -> bool:
     """Return whether a slot is still its person's: not released since the page was opened."""
     row = connection.execute(
-        "SELECT 1 FROM slots WHERE id = :id AND person = :person AND released IS NULL",
+        "SELECT 1 FROM slots WHERE id = :id AND person = :person AND state != 'released'",
         {"id": slot.id, "person": slot.person},
     ).fetchone()
     return row is not None
@@ -519,26 +635,41 @@ def _is_decided(connection: sqlite3.Connection, position: int) -> bool:
     return row is not None
 
 
-def _is_skipped(connection: sqlite3.Connection, position: int) -> bool:
-    """Return whether a person has skipped an item."""
+def _is_skipped(connection: sqlite3.Connection, position: int, stages: Sequence[str]) -> bool:
+    """Return whether a person has skipped an item in one of these stages."""
     row = connection.execute(
-        "SELECT 1 FROM slots WHERE item = :position AND skipped IS NOT NULL AND released IS NULL",
-        {"position": position},
+        """
+        SELECT 1 FROM slots
+        WHERE stage IN (SELECT value FROM json_each(:stages)) AND item = :position
+            AND state = 'skipped'
+        """,
+        {"position": position, "stages": json.dumps(stages)},
     ).fetchone()
     return row is not None
+
+
+def num_taken(connection: sqlite3.Connection, position: int, stage: str) -> int:
+    """Return how many people have an item in a stage, or have labelled it there."""
+    (number,) = connection.execute(
+        "SELECT count(*) FROM taken WHERE stage = :stage AND item = :position",
+        {"stage": stage, "position": position},
+    ).fetchone()
+    return number
 
 
 def take(connection: sqlite3.Connection, position: int, stage: str, person: str) -> int:
     """Create a slot and return its number."""
     number = connection.execute(
-        """
-        INSERT INTO slots (item, stage, person, since)
-        VALUES (:position, :stage, :person, :since)
-        """,
-        {"position": position, "stage": stage, "person": person, "since": now()},
+        "INSERT INTO slots (item, stage, person) VALUES (:position, :stage, :person)",
+        {"position": position, "stage": stage, "person": person},
     ).lastrowid
     assert number is not None
     return number
+
+
+def _as_json(rounds: Sequence[Round]) -> str:
+    """Return rounds as a parameter of a query."""
+    return json.dumps([round_.model_dump() for round_ in rounds])
 
 
 def as_item(row: sqlite3.Row) -> Item:

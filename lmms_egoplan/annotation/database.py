@@ -20,26 +20,29 @@ from tempfile import NamedTemporaryFile
 from threading import RLock
 from typing import Any
 
+from lmms_egoplan.annotation import conversion
 from lmms_egoplan.annotation.flow import Item
 from lmms_egoplan.annotation.study import ANNOTATOR, MAIN, QUALIFICATION, Study
+from lmms_egoplan.annotation.tables import (
+    APPLICATION_ID,
+    FORMAT,
+    check_whole,
+    connect,
+    create_tables,
+)
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import lock_file, whole_file, write_whole
 from lmms_egoplan.text import clean_text
 
-# Increase when the tables change.
-_FORMAT = 5
-_APPLICATION_ID = 0x4C45414E
-_BUSY_S = 30.0
 # Seed of the order of items.
 _SEED = 0
 # What a failed transaction means for the user, in messages.
 _NOT_READ = "cannot read the database"
 _NOT_SAVED = "nothing was saved"
+_NOT_CONVERTED = "not converted, and unchanged"
 # Roles of people who do not annotate.
 LEAD = "lead"
 SENIOR = "senior"
-
-_TABLES = Path(__file__).with_name("tables.sql").read_text(encoding="utf-8")
 
 
 class StoreError(LmmsEgoplanError):
@@ -69,10 +72,7 @@ def create(
             _storage_errors(path, _NOT_SAVED),
             closing(sqlite3.connect(unfinished.name, isolation_level=None)) as connection,
         ):
-            connection.executescript(
-                f"PRAGMA application_id = {_APPLICATION_ID}; "
-                f"PRAGMA user_version = {_FORMAT}; BEGIN; {_TABLES}"
-            )
+            create_tables(connection)
             settings = {"study": study.model_dump(), "secret": secrets.token_hex(32), "made": now()}
             connection.executemany(
                 "INSERT INTO settings (name, value) VALUES (:name, :value)",
@@ -93,7 +93,7 @@ def create(
 def add_items(
     connection: sqlite3.Connection, study: Study, items: Sequence[Item], parts: dict[str, str]
 ) -> None:
-    """Append items in random order, with places for their labels.
+    """Append items in random order, and draw the samples of rounds.
 
     Only the first call for a database draws qualification items and the samples of rounds. Later
     items are in neither.
@@ -116,10 +116,12 @@ def add_items(
     for position, item in enumerate(order, first):
         part = part_by_id.get(item.id, MAIN)
         _insert_item(connection, position, item, part)
-        if part == MAIN:
-            _insert_rounds(connection, study, position, item.id, samples)
-        else:
-            _insert_place(connection, position, part, part, study.learners)
+        for stage, item_ids in samples.items():
+            if item.id in item_ids:
+                connection.execute(
+                    "INSERT INTO samples (item, stage) VALUES (:position, :stage)",
+                    {"position": position, "stage": stage},
+                )
 
 
 def _refuse_duplicates(items: Sequence[Item]) -> None:
@@ -164,59 +166,6 @@ def _insert_item(connection: sqlite3.Connection, position: int, item: Item, part
     )
 
 
-def _insert_rounds(
-    connection: sqlite3.Connection,
-    study: Study,
-    position: int,
-    item_id: str,
-    samples: Mapping[str, set[str]],
-) -> None:
-    """Insert a place for every round of an item. Each round waits for the one before it."""
-    after = None
-    for round_ in study.rounds:
-        if round_.name in samples and item_id not in samples[round_.name]:
-            continue
-        _insert_place(
-            connection,
-            position,
-            round_.name,
-            MAIN,
-            round_.per_item,
-            after=after,
-            is_final=round_.final,
-        )
-        if not round_.final:
-            after = round_.name
-
-
-def _insert_place(
-    connection: sqlite3.Connection,
-    position: int,
-    stage: str,
-    part: str,
-    needed: int,
-    *,
-    after: str | None = None,
-    is_final: bool = False,
-) -> None:
-    """Insert the place of an item in a stage. It is free at once if it waits for no other round."""
-    connection.execute(
-        """
-        INSERT INTO places (item, stage, part, after, needed, is_free, final)
-        VALUES (:item, :stage, :part, :after, :needed, :is_free, :final)
-        """,
-        {
-            "item": position,
-            "stage": stage,
-            "part": part,
-            "after": after,
-            "needed": needed,
-            "is_free": after is None,
-            "final": is_final,
-        },
-    )
-
-
 def fixed_contents(item: Item) -> str:
     """Return what may not change of an item between starts, as JSON."""
     fixed = []
@@ -251,10 +200,11 @@ class Database:
         self._reader_lock = RLock()
         with ExitStack() as connections:
             if exclusive:
-                # Prevents a second server. The lock ends with the process.
-                lock = lock_file(path.resolve().with_name(f"{path.resolve().name}.lock"))
-                if not connections.enter_context(lock):
-                    raise StoreError(f"{path}: in use by another server; stop that one first")
+                connections.enter_context(_only_server(path))
+                _convert_if_old(path)
+            elif _is_old(path):
+                with _only_server(path):
+                    _convert_if_old(path)
             self._open(connections, exclusive=exclusive)
             self._connections = connections.pop_all()
 
@@ -281,8 +231,8 @@ class Database:
             unfinished.touch(0o600)
             with closing(sqlite3.connect(unfinished)) as copy, self._reading() as connection:
                 connection.backup(copy)
-                _check_whole(copy)
-                (labels,) = copy.execute("SELECT count(*) FROM counting").fetchone()
+                check_whole(copy)
+                (labels,) = copy.execute("SELECT count(*) FROM labelled").fetchone()
         return labels
 
     def rows(self, query: str, parameters: Mapping[str, Any] | None = None) -> list[sqlite3.Row]:
@@ -337,44 +287,72 @@ class Database:
         if not self.path.is_file():
             raise StoreError(f"{self.path}: no such database; create it with lmms-egoplan annotate")
         with _storage_errors(self.path, _NOT_READ):
-            self._connection = connections.enter_context(closing(_connect(self.path)))
+            self._connection = connections.enter_context(closing(connect(self.path)))
             self._check_format()
             self._connection.execute("PRAGMA foreign_keys = ON")
-            _check_whole(self._connection)
+            check_whole(self._connection)
             if exclusive:
-                self._check_single_name()
+                _check_single_name(self.path)
                 # Merges a write-ahead log into the file.
                 self._connection.execute("PRAGMA journal_mode = DELETE")
             self._identity = _file_identity(self.path)
-            self._reader = connections.enter_context(closing(_connect(self.path)))
+            self._reader = connections.enter_context(closing(connect(self.path)))
             self._reader.execute("PRAGMA query_only = ON")
             self.study = Study(**self.setting("study"))
 
     def _check_format(self) -> None:
         (application,) = self._connection.execute("PRAGMA application_id").fetchone()
         (version,) = self._connection.execute("PRAGMA user_version").fetchone()
-        if application != _APPLICATION_ID:
+        if application != APPLICATION_ID:
             raise StoreError(f"{self.path}: not a database of lmms-egoplan annotate")
-        if version != _FORMAT:
-            writer = "a newer" if version > _FORMAT else "an earlier"
+        if version != FORMAT:
+            writer = "a newer" if version > FORMAT else "an earlier"
             raise StoreError(
                 f"{self.path}: created by {writer} lmms-egoplan, in format {version}; this "
-                f"version reads format {_FORMAT}. Export its labels with that version, or start "
+                f"version reads format {FORMAT}. Export its labels with that version, or start "
                 "with another --db"
-            )
-
-    def _check_single_name(self) -> None:
-        if self.path.stat().st_nlink > 1:
-            raise StoreError(
-                f"{self.path}: the file has a second name (a hard link), by which another "
-                f"server could open it. Delete that name (find . -samefile {self.path.name}), "
-                "or serve a copy"
             )
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         with self._reader_lock, _storage_errors(self.path, _NOT_READ):
             yield self._reader
+
+
+@contextmanager
+def _only_server(path: Path) -> Iterator[None]:
+    """Lock a database against other servers. The lock ends with the process.
+
+    Raises:
+        StoreError: Another server has locked it.
+    """
+    database = path.resolve()
+    with lock_file(database.with_name(f"{database.name}.lock")) as is_locked:
+        if not is_locked:
+            raise StoreError(f"{path}: in use by another server; stop that one first")
+        yield
+
+
+def _is_old(path: Path) -> bool:
+    with _storage_errors(path, _NOT_READ):
+        return conversion.is_old(path)
+
+
+def _convert_if_old(path: Path) -> None:
+    """Convert a database of an earlier format. The database is locked."""
+    if not _is_old(path):
+        return
+    _check_single_name(path)
+    with _storage_errors(path, _NOT_CONVERTED):
+        conversion.convert(path)
+
+
+def _check_single_name(path: Path) -> None:
+    if path.stat().st_nlink > 1:
+        raise StoreError(
+            f"{path}: the file has a second name (a hard link), by which another server could open "
+            f"it. Delete that name (find . -samefile {path.name}), or serve a copy"
+        )
 
 
 def add_people(connection: sqlite3.Connection, study: Study) -> None:
@@ -402,27 +380,12 @@ def new_token() -> str:
     return secrets.token_urlsafe(24)
 
 
-def _check_whole(connection: sqlite3.Connection) -> None:
-    problems = [problem for (problem,) in connection.execute("PRAGMA quick_check(3)")]
-    if problems != ["ok"]:
-        raise sqlite3.DatabaseError(problems[0])
-
-
 def _file_identity(path: Path) -> tuple[int, int] | None:
     """Return the device and inode of a file, or None if it does not exist."""
     with suppress(FileNotFoundError):
         status = path.stat()
         return status.st_dev, status.st_ino
     return None
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    """Open a connection whose rows can be read by the names of their columns."""
-    connection = sqlite3.connect(
-        path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
-    )
-    connection.row_factory = sqlite3.Row
-    return connection
 
 
 @contextmanager

@@ -8,12 +8,11 @@ from typing import Any, ClassVar
 
 from lmms_egoplan.annotation.clips import MediaFolder
 from lmms_egoplan.annotation.forms import Contents, Earlier, Form, Values
-from lmms_egoplan.annotation.study import Stage, Study
+from lmms_egoplan.annotation.study import ADJUDICATION, Stage, Study
 from lmms_egoplan.paths import module_yaml
 
 LABELLED = ("egoplan", "egothink", "egointent", "actplan")
 """Benchmarks with a flow and a rendered set to try it on."""
-ADJUDICATION = "adjudication"
 GUIDES: dict[str, list[str]] = module_yaml(str(Path(__file__).with_name("guides")))
 """The annotators' guides, as paragraphs by flow name."""
 

@@ -22,7 +22,7 @@ from lmms_egoplan.annotation.forms import (
     with_allowed_options,
 )
 from lmms_egoplan.annotation.store import Store
-from lmms_egoplan.annotation.study import read_known
+from lmms_egoplan.annotation.study import Study, read_known
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_text
 from lmms_egoplan.progress import track
@@ -188,7 +188,7 @@ def _store_prediction(connection: Connection, position: int, stage: str, values:
             AND NOT EXISTS (
                 SELECT 1 FROM slots
                 WHERE item = position AND stage IN (:stage, 'gold')
-                    AND released IS NULL AND skipped IS NULL
+                    AND state IN ('open', 'labelled', 'aside')
             )
         """,
         {"values": values, "position": position, "stage": stage},
@@ -240,7 +240,7 @@ def _save(
         FormError: A value is missing or invalid.
     """
     sent = _read_annotation(store, item, person, annotation)
-    place = _place(connection, person, position)
+    place = _place(connection, store.database.study, person, position)
     user_id, _ = annotation.user
     token = f"{_TOKEN} {user_id} {annotation.id}"
     number = place["slot"]
@@ -307,31 +307,46 @@ def _read_annotation(store: Store, item: Item, person: str, annotation: _Annotat
     return _Sent(store.flow.check(item.contents, read_values(form, sent)), comment, None)
 
 
-def _place(connection: Connection, person: str, position: int) -> Row:
+def _place(connection: Connection, study: Study, person: str, position: int) -> Row:
     """Return an item's place in the first round or in its part, with the person's slot there.
 
     Columns are the place's ``stage`` and whether it ``is_free`` for the person; number (``slot``)
     and ``skipped`` of the person's slot; number (``last``) and ``form`` of the slot's last row of
-    labels. No place is free for people who failed, or in a qualification that was reviewed.
+    history. No place is free for people who failed, or in a qualification that was reviewed.
     """
     return connection.execute(
         """
+        WITH place AS (
+            SELECT
+                iif(part = 'main', :first_round, part) AS stage,
+                iif(part = 'main', :per_item, :learners) AS needed
+            FROM items WHERE position = :position
+        )
         SELECT
-            places.stage,
-            is_free
+            place.stage,
+            (
+                SELECT count(*) FROM taken WHERE stage = place.stage AND item = :position
+            ) < place.needed
+                AND NOT EXISTS (SELECT 1 FROM decided WHERE item = :position)
                 AND :person NOT IN (SELECT person FROM failed)
                 AND NOT (
-                    places.stage = 'qualification'
+                    place.stage = 'qualification'
                     AND EXISTS (SELECT 1 FROM verdicts WHERE person = :person)
                 ) AS is_free,
-            slots.id AS slot, slots.skipped, labels.id AS last, labels.form
-        FROM places
-        LEFT JOIN slots ON slots.item = places.item AND slots.stage = places.stage
-            AND slots.person = :person AND slots.released IS NULL
-        LEFT JOIN labels ON labels.id = (SELECT max(id) FROM labels WHERE slot = slots.id)
-        WHERE places.item = :position AND after IS NULL
+            slots.id AS slot, iif(slots.state = 'skipped', slots.reason, NULL) AS skipped,
+            slots.last, history.form
+        FROM place
+        LEFT JOIN slots ON slots.stage = place.stage AND slots.item = :position
+            AND slots.person = :person AND slots.state != 'released'
+        LEFT JOIN history ON history.id = slots.last
         """,
-        {"person": person, "position": position},
+        {
+            "person": person,
+            "position": position,
+            "first_round": study.rounds[0].name,
+            "per_item": study.rounds[0].per_item,
+            "learners": study.learners,
+        },
     ).fetchone()
 
 
@@ -366,7 +381,7 @@ def _annotator_of_user(connection: Connection, group: str, token: str, called: s
         SELECT
             name, called,
             EXISTS (
-                SELECT 1 FROM slots JOIN labels ON labels.slot = slots.id
+                SELECT 1 FROM slots JOIN history ON history.slot = slots.id
                 WHERE person = name AND substr(form, 1, length(:token)) = :token
             ) AS is_known
         FROM people

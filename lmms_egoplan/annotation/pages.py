@@ -89,7 +89,7 @@ class Pages:
         """Return the labels of an item that the lead decides on; none for other stages."""
         if slot.stage != ADJUDICATION:
             return []
-        labels = self._store.labelled().labels.get(slot.item.id, [])
+        labels = self._store.labels_of(slot.position)
         return [label for label in labels if label.stage != ADJUDICATION]
 
     def title_of(self, stage: str) -> str:

@@ -316,7 +316,7 @@ def plan(store: Store) -> Iterator[str]:
 def _seconds_per_label(store: Store, round_: Round) -> tuple[int, float | None]:
     """Return the number of timed labels of a round, and the seconds per label; None if unknown."""
     rows = store.database.rows(
-        "SELECT seconds FROM counting WHERE stage = :stage AND seconds IS NOT NULL",
+        "SELECT seconds FROM labelled WHERE stage = :stage AND seconds IS NOT NULL",
         {"stage": round_.name},
     )
     if len(rows) < _FEWEST_TIMED:

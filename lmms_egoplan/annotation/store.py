@@ -28,12 +28,22 @@ from lmms_egoplan.annotation.database import (
 )
 from lmms_egoplan.annotation.flow import ADJUDICATION, Flow, Item, Label, Labelled, Skip
 from lmms_egoplan.annotation.forms import FormError, Values
-from lmms_egoplan.annotation.study import ANNOTATOR, GOLD, QUALIFICATION, TRAINING, Group
+from lmms_egoplan.annotation.study import (
+    ANNOTATOR,
+    GOLD,
+    MAIN,
+    QUALIFICATION,
+    TRAINING,
+    Group,
+    Round,
+)
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.text import clean_text, join_list
 
 # Number of labels or lines of a list per page.
 PAGE = 100
+# No item has a greater position.
+_LAST_POSITION = 2**62
 
 
 @dataclass(frozen=True)
@@ -125,7 +135,7 @@ class Store:
     def __init__(self, database: Database, flow: Flow) -> None:
         self.database = database
         self.flow = flow
-        self.assignments = Assignments(database)
+        self.assignments = Assignments(database, flow)
 
     def close(self) -> None:
         """Close the database."""
@@ -182,17 +192,6 @@ class Store:
         study = self.database.study.model_copy(update={"people": dict(people)})
         with self.database.writing() as connection:
             add_people(connection, study)
-            connection.execute(
-                "UPDATE places SET needed = :learners WHERE part != 'main'",
-                {"learners": study.learners},
-            )
-            # Update the rows to recount the slots.
-            connection.execute(
-                """
-                UPDATE slots SET since = since
-                WHERE stage IN ('training', 'qualification', 'gold')
-                """
-            )
             self.assignments.search_from()
             connection.execute(
                 "UPDATE settings SET value = :study WHERE name = 'study'",
@@ -292,8 +291,44 @@ class Store:
 
     def totals(self) -> dict[str, int]:
         """Return the number of labels that all items need, by stage."""
-        rows = self.database.rows("SELECT stage, needed FROM totals")
-        return {row["stage"]: row["needed"] for row in rows}
+        study = self.database.study
+        rows = self.database.rows("SELECT part, count(*) AS number FROM items GROUP BY part")
+        num_items = {row["part"]: row["number"] for row in rows}
+        totals = {study.rounds[0].name: study.rounds[0].per_item * num_items.pop(MAIN, 0)}
+        for round_ in study.rounds[1:]:
+            totals[round_.name] = round_.per_item * self._num_items_in(round_)
+        for part, number in num_items.items():
+            totals[part] = study.learners * number
+        return totals
+
+    def _num_items_in(self, round_: Round) -> int:
+        """Return the number of items of a later round, without those that a label sets aside."""
+        rows = self.database.rows(
+            """
+            SELECT
+                iif(
+                    :is_sampled,
+                    (SELECT count(*) FROM samples WHERE stage = :stage),
+                    (SELECT count(*) FROM items WHERE part = 'main')
+                ) - (
+                    SELECT count(DISTINCT item) FROM valid
+                    WHERE stage IN (SELECT value FROM json_each(:deciding)) AND state = 'aside'
+                        AND (
+                            NOT :is_sampled
+                            OR EXISTS (
+                                SELECT 1 FROM samples
+                                WHERE item = valid.item AND stage = :stage
+                            )
+                        )
+                ) AS number
+            """,
+            {
+                "is_sampled": round_.sample is not None,
+                "stage": round_.name,
+                "deciding": json.dumps([other.name for other in self.database.study.deciding]),
+            },
+        )
+        return rows[0]["number"]
 
     def share(self, person: Person) -> tuple[int, int]:
         """Return the number of a person's labels, and their share of all labels of their group.
@@ -312,9 +347,10 @@ class Store:
             in_parts = sum(totals.get(part, 0) for part in (TRAINING, QUALIFICATION, GOLD))
             share += in_parts / group.count
         rows = self.database.rows(
-            "SELECT num_labelled FROM people WHERE name = :person", {"person": person.name}
+            "SELECT count(*) AS number FROM labelled WHERE person = :person",
+            {"person": person.name},
         )
-        return rows[0]["num_labelled"], ceil(share)
+        return rows[0]["number"], ceil(share)
 
     def positions(self) -> dict[str, int]:
         """Return the position of each item by its id."""
@@ -352,71 +388,29 @@ class Store:
         """
         sent = _SavedForm(
             form=form,
-            choices=None if values is None else as_json(values),
+            values=None if values is None else as_json(values),
             comment=clean_text(comment),
-            skipped=None if skipped is None else clean_text(skipped),
+            reason=None if skipped is None else clean_text(skipped),
         )
         with self.database.writing() as connection:
-            last, saved = _newest_label(connection, slot.id)
+            last, saved = _last_saved(connection, slot.id)
             if saved == sent:
                 return False
             self.assignments.check_open(connection, slot)
-            is_withdrawn = saved.choices is None and saved.skipped is None
+            is_withdrawn = saved.values is None and saved.reason is None
             if slot.last != last and saved.form != form and not is_withdrawn:
                 raise NewerLabelError(
                     "this item was saved in another tab or window after this page was opened"
                 )
-            connection.execute(
-                """
-                INSERT INTO labels (slot, form, choices, comment, skipped, seconds, at)
-                VALUES (:slot, :form, :choices, :comment, :skipped, :seconds, :at)
-                """,
-                {
-                    "slot": slot.id,
-                    "form": sent.form,
-                    "choices": sent.choices,
-                    "comment": sent.comment,
-                    "skipped": sent.skipped,
-                    "seconds": seconds,
-                    "at": now(),
-                },
-            )
-            if slot.stage not in self.database.study.final:
-                self._open_later_rounds(connection, slot.position)
+            state = "skipped" if values is None else self._state_of_label(slot.stage, values)
+            _append(connection, slot.id, state, sent, seconds)
             self.assignments.search_from(slot.position)
         return True
 
-    def _open_later_rounds(self, connection: sqlite3.Connection, position: int) -> None:
-        """Close or open an item's later rounds after a label.
-
-        A label that sets the item aside closes all of them. Final rounds stay closed until all
-        labels agree or the lead has decided.
-        """
-        study = self.database.study
-        rounds = self.assignments.rounds(position)
-        if not rounds or len(study.rounds) == 1:
-            return
-        values = _valid_values(connection, position, [*rounds])
-        is_aside = any(self.flow.sets_aside(label) for label in values)
-        for round_ in study.rounds[1:]:
-            connection.execute(
-                "UPDATE places SET needed = :needed WHERE item = :position AND stage = :stage",
-                {
-                    "needed": 0 if is_aside else round_.per_item,
-                    "position": position,
-                    "stage": round_.name,
-                },
-            )
-        is_complete = not is_aside and len(values) >= sum(rounds.values())
-        is_settled = is_complete and not self.flow.differ(self.assignments.item(position), values)
-        connection.execute(
-            "UPDATE places SET after = :after WHERE item = :position AND final",
-            {"after": [*rounds][-1] if is_settled else ADJUDICATION, "position": position},
-        )
-        # Update the rows to recount the item's places.
-        connection.execute(
-            "UPDATE slots SET since = since WHERE item = :position", {"position": position}
-        )
+    def _state_of_label(self, stage: str, values: Values) -> str:
+        """Return the state of a slot with a label: only deciding rounds can set an item aside."""
+        is_deciding = stage in [round_.name for round_ in self.database.study.deciding]
+        return "aside" if is_deciding and self.flow.sets_aside(values) else "labelled"
 
     def undo_decision(self, position: int) -> bool:
         """Withdraw the lead's decision on an item, so its annotators may change their labels again.
@@ -430,11 +424,12 @@ class Store:
         with self.database.writing() as connection:
             self.assignments.check_not_begun(connection, position, self.database.study.final)
             rows = connection.execute(
-                "SELECT slot FROM counting WHERE item = :position AND stage = 'adjudication'",
+                "SELECT id FROM labelled WHERE stage = 'adjudication' AND item = :position",
                 {"position": position},
             ).fetchall()
             for row in rows:
-                _withdraw_label(connection, row["slot"])
+                withdrawal = _SavedForm(form="", values=None, comment="", reason=None)
+                _append(connection, row["id"], "open", withdrawal, None)
             self.assignments.search_from(position)
         return bool(rows)
 
@@ -450,7 +445,7 @@ class Store:
             row = connection.execute(
                 """
                 SELECT id FROM slots
-                WHERE item = :position AND stage = 'adjudication' AND released IS NULL
+                WHERE stage = 'adjudication' AND item = :position AND state != 'released'
                 """,
                 {"position": position},
             ).fetchone()
@@ -481,16 +476,7 @@ class Store:
                     "at": now(),
                 },
             )
-            # The verdict changes which labels count, and so whether final rounds are open.
-            with_final_rounds = connection.execute(
-                """
-                SELECT DISTINCT item FROM slots JOIN places USING (item)
-                WHERE person = :person AND final
-                """,
-                {"person": person},
-            ).fetchall()
-            for row in with_final_rounds:
-                self._open_later_rounds(connection, row["item"])
+            # The verdict changes which labels count.
             self.assignments.search_from()
 
     def own_labels(self, person: str, words: str, page: int) -> list[OwnLabel]:
@@ -502,14 +488,13 @@ class Store:
         """
         rows = self.database.rows(
             """
-            SELECT slots.id, items.shown, slots.stage, slots.skipped, labels.at FROM slots
-            JOIN items ON items.position = slots.item
-            JOIN labels ON labels.id = (SELECT max(id) FROM labels WHERE slot = slots.id)
-            WHERE person = :person AND released IS NULL
-                AND (label IS NOT NULL OR slots.skipped IS NOT NULL)
+            SELECT slots.id, items.shown, slots.stage, slots.state, slots.reason, slots.at
+            FROM slots JOIN items ON items.position = slots.item
+            WHERE person = :person AND state IN ('labelled', 'aside', 'skipped')
                 AND instr(
                     lower(
-                        items.shown || ' ' || coalesce(choices, labels.skipped) || ' ' || comment
+                        items.shown || ' '
+                        || iif(state = 'skipped', reason, "values" || ' ' || comment)
                     ),
                     lower(:words)
                 )
@@ -522,7 +507,7 @@ class Store:
                 slot=row["id"],
                 contents=row["shown"],
                 stage=row["stage"],
-                skipped=row["skipped"],
+                skipped=row["reason"] if row["state"] == "skipped" else None,
                 at=row["at"],
             )
             for row in rows
@@ -542,34 +527,52 @@ class Store:
                 ],
                 qualification=self._qualification_ids(),
                 samples={
-                    round_.name: self._ids_in_round(round_.name)
+                    round_.name: self._ids_in_sample(round_.name)
                     for round_ in self.database.study.rounds
                     if round_.sample
                 },
                 skips=self._skips(),
             )
 
-    def _labels(self) -> dict[str, list[Label]]:
-        """Return the labels that count, by item."""
+    def labels_of(self, position: int) -> list[Label]:
+        """Return the labels of one item that count."""
+        labels: list[Label] = []
+        for item_labels in self._labels(position, position).values():
+            labels += item_labels
+        return labels
+
+    def is_valid(self, label: Label) -> bool:
+        """Return whether a label is from the lead, or from a person who has passed."""
+        return label.stage == ADJUDICATION or self.assignments.standing(label.person) == "passed"
+
+    def _labels(self, first: int = 0, last: int = _LAST_POSITION) -> dict[str, list[Label]]:
+        """Return the labels that count, by item, for the items between two positions."""
         # A form starts with a prediction only in the first round, and not if the person's first
         # label is imported.
         rows = self.database.rows(
             """
-            SELECT items.id, stage, person, choices, comment, seconds, at,
+            SELECT items.id, stage, person, "values", comment, seconds, at,
                 CASE
                     WHEN initial IS NOT NULL AND stage = :first_round
                         AND (
-                            SELECT form FROM labels
-                            WHERE slot = counting.slot AND choices IS NOT NULL
+                            SELECT form FROM history
+                            WHERE slot = labelled.id AND "values" IS NOT NULL
                             ORDER BY id LIMIT 1
                         ) NOT LIKE 'label-studio %'
                     THEN initial
                     ELSE 'null'
                 END AS prediction
-            FROM counting JOIN items ON items.position = counting.item
-            ORDER BY counting.id
+            FROM labelled JOIN items ON items.position = labelled.item
+            WHERE stage IN (SELECT value FROM json_each(:stages))
+                AND item BETWEEN :first AND :last
+            ORDER BY labelled.last
             """,
-            {"first_round": self.database.study.rounds[0].name},
+            {
+                "first_round": self.database.study.rounds[0].name,
+                "stages": json.dumps(self.database.study.stages),
+                "first": first,
+                "last": last,
+            },
         )
         labels: dict[str, list[Label]] = {}
         for row in rows:
@@ -577,7 +580,7 @@ class Store:
                 item=row["id"],
                 stage=row["stage"],
                 person=row["person"],
-                values=json.loads(row["choices"]),
+                values=json.loads(row["values"]),
                 comment=row["comment"],
                 seconds=row["seconds"],
                 at=row["at"],
@@ -591,12 +594,12 @@ class Store:
         rows = self.database.rows("SELECT id FROM items WHERE part = 'qualification'")
         return frozenset(row["id"] for row in rows)
 
-    def _ids_in_round(self, stage: str) -> frozenset[str]:
-        """Return the ids of the items that a round labels."""
+    def _ids_in_sample(self, stage: str) -> frozenset[str]:
+        """Return the ids of the items in a round's sample."""
         rows = self.database.rows(
             """
-            SELECT items.id FROM places JOIN items ON items.position = places.item
-            WHERE places.stage = :stage
+            SELECT items.id FROM samples JOIN items ON items.position = samples.item
+            WHERE samples.stage = :stage
             """,
             {"stage": stage},
         )
@@ -606,19 +609,19 @@ class Store:
         """Return the items that people skipped."""
         rows = self.database.rows(
             """
-            SELECT items.id, stage, person, skipped FROM slots
+            SELECT items.id, stage, person, reason FROM slots
             JOIN items ON items.position = slots.item
-            WHERE skipped IS NOT NULL AND released IS NULL
+            WHERE state = 'skipped'
             ORDER BY slots.id
             """
         )
-        return [Skip(row["id"], row["stage"], row["person"], row["skipped"]) for row in rows]
+        return [Skip(row["id"], row["stage"], row["person"], row["reason"]) for row in rows]
 
     def progress(self) -> Iterator[Progress]:
         """Yield the progress of every annotator."""
         for person in self._annotators():
             rows = self.database.rows(
-                "SELECT seconds FROM counting WHERE person = :person", {"person": person}
+                "SELECT seconds FROM labelled WHERE person = :person", {"person": person}
             )
             times = [row["seconds"] for row in rows if row["seconds"] is not None]
             gold = self._gold_results(person)
@@ -635,12 +638,12 @@ class Store:
         """Return, for each of a person's gold items, whether the label has the known values."""
         rows = self.database.rows(
             """
-            SELECT choices, known FROM counting JOIN items ON items.position = counting.item
+            SELECT "values", known FROM labelled JOIN items ON items.position = labelled.item
             WHERE person = :person AND stage = 'gold'
             """,
             {"person": person},
         )
-        return [has_known(json.loads(row["known"]), json.loads(row["choices"])) for row in rows]
+        return [has_known(json.loads(row["known"]), json.loads(row["values"])) for row in rows]
 
 
 @dataclass(frozen=True)
@@ -648,55 +651,67 @@ class _SavedForm:
     """The stored part of a form; a repeated submission has an equal one."""
 
     form: str
-    choices: str | None
+    values: str | None
     comment: str
-    skipped: str | None
+    reason: str | None
 
 
-def _newest_label(connection: sqlite3.Connection, slot: int) -> tuple[int, _SavedForm]:
-    """Return the number and the contents of a slot's last row; 0 and an empty form without one."""
+def _last_saved(connection: sqlite3.Connection, slot: int) -> tuple[int, _SavedForm]:
+    """Return the number and contents of a slot's last row of history; an empty form without one."""
     row = connection.execute(
         """
-        SELECT id, form, choices, comment, skipped FROM labels
-        WHERE slot = :slot ORDER BY id DESC LIMIT 1
+        SELECT history.id, form, history."values", history.comment, history.reason
+        FROM slots JOIN history ON history.id = slots.last
+        WHERE slots.id = :slot
         """,
         {"slot": slot},
     ).fetchone()
     if row is None:
-        return 0, _SavedForm(form="", choices=None, comment="", skipped=None)
+        return 0, _SavedForm(form="", values=None, comment="", reason=None)
     saved = _SavedForm(
-        form=row["form"], choices=row["choices"], comment=row["comment"], skipped=row["skipped"]
+        form=row["form"], values=row["values"], comment=row["comment"], reason=row["reason"]
     )
     return row["id"], saved
 
 
-def _withdraw_label(connection: sqlite3.Connection, slot: int) -> None:
-    """Add a label without choices. A trigger then takes the slot's earlier label away."""
+def _append(
+    connection: sqlite3.Connection, slot: int, state: str, saved: _SavedForm, seconds: float | None
+) -> None:
+    """Append a row to the history of a slot, and give the slot its state.
+
+    A slot keeps its last values when it is skipped or its label is withdrawn.
+    """
+    row = {
+        "slot": slot,
+        "state": state,
+        "form": saved.form,
+        "values": saved.values,
+        "comment": saved.comment,
+        "seconds": seconds,
+        "reason": saved.reason,
+        "at": now(),
+    }
+    last = connection.execute(
+        """
+        INSERT INTO history (slot, form, "values", comment, seconds, reason, at)
+        VALUES (:slot, :form, :values, :comment, :seconds, :reason, :at)
+        """,
+        row,
+    ).lastrowid
     connection.execute(
         """
-        INSERT INTO labels (slot, form, choices, comment, at)
-        VALUES (:slot, '', NULL, '', :at)
+        UPDATE slots SET state = :state, reason = :reason, at = :at, last = :last WHERE id = :slot
         """,
-        {"slot": slot, "at": now()},
+        {**row, "last": last},
     )
-
-
-def _valid_values(
-    connection: sqlite3.Connection, position: int, stages: Sequence[str]
-) -> list[Values]:
-    """Return the values of an item's valid labels, in the order of these stages."""
-    rows = connection.execute(
-        """
-        SELECT stage, choices FROM valid
-        WHERE item = :position AND stage IN (SELECT value FROM json_each(:stages))
-        ORDER BY id
-        """,
-        {"position": position, "stages": json.dumps(stages)},
-    ).fetchall()
-    values = []
-    for stage in stages:
-        values += [json.loads(row["choices"]) for row in rows if row["stage"] == stage]
-    return values
+    if saved.values is not None:
+        connection.execute(
+            """
+            UPDATE slots SET "values" = :values, comment = :comment, seconds = :seconds
+            WHERE id = :slot
+            """,
+            row,
+        )
 
 
 def _are_same(known: Mapping[str, Item], stored: Mapping[str, Item]) -> bool:

@@ -20,6 +20,8 @@ TRAINING = "training"
 QUALIFICATION = "qualification"
 GOLD = "gold"
 MAIN = "main"
+# The lead's decision on an item.
+ADJUDICATION = "adjudication"
 _FOLDER = Path(__file__).parent / "studies"
 STUDIES = tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
 """Names of the study files in the package."""
@@ -139,6 +141,12 @@ class Study(_StudyPart):
     def final(self) -> list[str]:
         """The names of the rounds that check final values."""
         return [round_.name for round_ in self.rounds if round_.final]
+
+    @property
+    def stages(self) -> list[str]:
+        """The names of all rounds, and of the other kinds of slots."""
+        rounds = [round_.name for round_ in self.rounds]
+        return [TRAINING, QUALIFICATION, GOLD, *rounds, ADJUDICATION]
 
     @property
     def learners(self) -> int:

@@ -2,92 +2,61 @@
 
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE people (
-    name TEXT PRIMARY KEY, role TEXT NOT NULL, team TEXT NOT NULL, token TEXT NOT NULL UNIQUE, called TEXT UNIQUE,
-    num_labelled INTEGER NOT NULL DEFAULT 0
+    name TEXT PRIMARY KEY, role TEXT NOT NULL, team TEXT NOT NULL, token TEXT NOT NULL UNIQUE, called TEXT UNIQUE
 ) WITHOUT ROWID;
 CREATE TABLE items (
     position INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, part TEXT NOT NULL, shown TEXT NOT NULL, hidden TEXT NOT NULL,
     known TEXT, initial TEXT
 );
-CREATE TABLE slots (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, item INTEGER NOT NULL REFERENCES items, stage TEXT NOT NULL,
-    person TEXT NOT NULL REFERENCES people, since TEXT NOT NULL, released TEXT, label INTEGER, skipped TEXT
-);
-CREATE UNIQUE INDEX live_slots ON slots (item, person, stage) WHERE released IS NULL;
-CREATE INDEX gold_slots ON slots (person) WHERE stage = 'gold';
-CREATE INDEX slots_by ON slots (person);
-CREATE INDEX slots_of ON slots (person, label);
-CREATE INDEX open_slots ON slots (person) WHERE label IS NULL AND skipped IS NULL AND released IS NULL;
-CREATE INDEX slots_on ON slots (item, person);
-CREATE INDEX qualifying ON slots (person) WHERE stage = 'qualification';
-CREATE TABLE places (
-    item INTEGER NOT NULL REFERENCES items, stage TEXT NOT NULL, part TEXT NOT NULL, after TEXT,
-    needed INTEGER NOT NULL, taken INTEGER NOT NULL DEFAULT 0, given INTEGER NOT NULL DEFAULT 0,
-    is_free INTEGER NOT NULL DEFAULT 0, final INTEGER NOT NULL,
-    PRIMARY KEY (item, stage)
+CREATE INDEX items_of_part ON items (part);
+-- The items of each round with a sample. Other rounds have all items of the part 'main'.
+CREATE TABLE samples (
+    item INTEGER NOT NULL REFERENCES items, stage TEXT NOT NULL, PRIMARY KEY (item, stage)
 ) WITHOUT ROWID;
-CREATE TABLE totals (stage TEXT PRIMARY KEY, needed INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TRIGGER needed_at_INSERT AFTER INSERT ON places BEGIN
-    INSERT INTO totals VALUES (NEW.stage, NEW.needed)
-    ON CONFLICT (stage) DO UPDATE SET needed = needed + excluded.needed;
-END;
-CREATE TRIGGER needed_at_UPDATE AFTER UPDATE OF needed ON places BEGIN
-    UPDATE totals SET needed = needed + NEW.needed - OLD.needed WHERE stage = NEW.stage;
-END;
-CREATE INDEX free_places ON places (stage, part, item) WHERE is_free;
-CREATE TABLE labels (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, slot INTEGER NOT NULL REFERENCES slots, form TEXT NOT NULL,
-    choices TEXT, comment TEXT NOT NULL, seconds REAL, at TEXT NOT NULL, skipped TEXT
+
+-- An item that one person labels in one stage. Everything that is counted is a number of these rows.
+CREATE TABLE slots (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    item INTEGER NOT NULL REFERENCES items,
+    stage TEXT NOT NULL,
+    person TEXT NOT NULL REFERENCES people,
+    -- 'aside': the label sets its item aside, so that later rounds need none
+    state TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'labelled', 'aside', 'skipped', 'released')),
+    -- those of the last label, even if it was withdrawn
+    "values" TEXT,
+    comment TEXT NOT NULL DEFAULT '',
+    seconds REAL,
+    -- why the item is skipped
+    reason TEXT,
+    -- when the last label or skip was saved
+    at TEXT,
+    -- number of the last row in history
+    last INTEGER NOT NULL DEFAULT 0
 );
-CREATE INDEX labels_of ON labels (slot);
+CREATE INDEX slots_of_stage ON slots (stage, item, state, person);
+CREATE INDEX slots_of_person ON slots (person, state, stage);
+CREATE UNIQUE INDEX live_slots ON slots (item, person, stage) WHERE state != 'released';
+
+-- Everything that was saved, in this order: labels, skips (without values), and withdrawals (without values and reason).
+-- Rows are only appended.
+CREATE TABLE history (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, slot INTEGER NOT NULL REFERENCES slots, form TEXT NOT NULL,
+    "values" TEXT, comment TEXT NOT NULL, seconds REAL, reason TEXT, at TEXT NOT NULL
+);
+CREATE INDEX history_of ON history (slot);
 CREATE TABLE verdicts (
     id INTEGER PRIMARY KEY AUTOINCREMENT, person TEXT NOT NULL REFERENCES people, senior TEXT NOT NULL,
     passed INTEGER NOT NULL, comment TEXT NOT NULL, at TEXT NOT NULL
 );
-CREATE VIEW counting AS
-    SELECT labels.*, slots.item, slots.stage, slots.person FROM slots JOIN labels ON labels.id = slots.label;
-CREATE VIEW decided AS SELECT item FROM counting WHERE stage = 'adjudication';
+
+-- Labels that count, unless their person has failed the qualification.
+CREATE VIEW labelled AS SELECT * FROM slots WHERE state IN ('labelled', 'aside');
+CREATE VIEW decided AS SELECT item FROM slots WHERE stage = 'adjudication' AND state = 'labelled';
 CREATE VIEW failed AS
     SELECT DISTINCT person FROM verdicts WHERE NOT passed AND id = (
         SELECT max(id) FROM verdicts AS own WHERE own.person = verdicts.person AND own.senior = verdicts.senior
     );
-CREATE VIEW valid AS SELECT * FROM counting WHERE person NOT IN (SELECT person FROM failed);
+CREATE VIEW valid AS SELECT * FROM labelled WHERE person NOT IN (SELECT person FROM failed);
 CREATE VIEW taken AS
-    SELECT * FROM slots WHERE released IS NULL AND skipped IS NULL AND person NOT IN (SELECT person FROM failed);
-CREATE TRIGGER labelled AFTER INSERT ON labels BEGIN
-    UPDATE slots SET label = iif(NEW.choices IS NULL, NULL, NEW.id), skipped = NEW.skipped WHERE id = NEW.slot;
-END;
--- Labels of a person.
-CREATE TRIGGER counted_at_UPDATE AFTER UPDATE OF label ON slots BEGIN
-    UPDATE people SET num_labelled = num_labelled + (NEW.label IS NOT NULL) - (OLD.label IS NOT NULL)
-    WHERE name = NEW.person;
-END;
-CREATE TRIGGER judged AFTER INSERT ON verdicts BEGIN UPDATE slots SET since = since WHERE person = NEW.person; END;
-CREATE TRIGGER labels_stay BEFORE UPDATE ON labels BEGIN SELECT raise(ABORT, 'labels are only appended'); END;
-CREATE TRIGGER labels_are_kept BEFORE DELETE ON labels BEGIN SELECT raise(ABORT, 'labels are only appended'); END;
-
-CREATE TRIGGER count_at_INSERT AFTER INSERT ON slots BEGIN
-    UPDATE places SET
-        taken = (SELECT count(*) FROM taken WHERE taken.item = places.item AND taken.stage = places.stage),
-        given = (SELECT count(*) FROM valid WHERE valid.item = places.item AND valid.stage = places.stage)
-    WHERE item = NEW.item;
-    UPDATE places SET is_free = taken < needed AND iif(
-        EXISTS (SELECT 1 FROM decided WHERE decided.item = NEW.item),
-        final,
-        after IS NULL OR EXISTS (
-            SELECT 1 FROM places AS b WHERE b.item = NEW.item AND b.stage = places.after AND b.given >= b.needed))
-    WHERE item = NEW.item;
-END;
-
-CREATE TRIGGER count_at_UPDATE AFTER UPDATE ON slots BEGIN
-    UPDATE places SET
-        taken = (SELECT count(*) FROM taken WHERE taken.item = places.item AND taken.stage = places.stage),
-        given = (SELECT count(*) FROM valid WHERE valid.item = places.item AND valid.stage = places.stage)
-    WHERE item = NEW.item;
-    UPDATE places SET is_free = taken < needed AND iif(
-        EXISTS (SELECT 1 FROM decided WHERE decided.item = NEW.item),
-        final,
-        after IS NULL OR EXISTS (
-            SELECT 1 FROM places AS b WHERE b.item = NEW.item AND b.stage = places.after AND b.given >= b.needed))
-    WHERE item = NEW.item;
-END;
+    SELECT * FROM slots
+    WHERE state IN ('open', 'labelled', 'aside') AND person NOT IN (SELECT person FROM failed);

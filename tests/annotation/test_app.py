@@ -138,7 +138,7 @@ def test_resubmission_with_another_choice_is_a_correction(make):
     where, hidden = form_in(client.page.text)
     for rating, rows in (("0", 1), ("0", 1), ("1", 2)):
         assert client.post(where, data=hidden | {"rating": rating}).status_code == 200
-        assert len(store.database.rows("SELECT id FROM labels")) == rows
+        assert len(store.database.rows("SELECT id FROM history")) == rows
     ((label,),) = store.labelled().labels.values()
     assert label.values == {"rating": "1"}
 

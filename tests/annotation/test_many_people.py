@@ -53,7 +53,7 @@ def check_study(store, count):
     Each slot was labelled once.
     """
     database = store.database
-    labelled = [slot for (slot,) in database.rows("SELECT slot FROM labels ORDER BY slot")]
+    labelled = [slot for (slot,) in database.rows("SELECT slot FROM history ORDER BY slot")]
     assert labelled == [slot for (slot,) in database.rows("SELECT id FROM slots ORDER BY id")]
     rows = database.rows("SELECT stage, item, person FROM slots")
     stages = Counter(stage for stage, _, _ in rows)
@@ -90,7 +90,7 @@ def test_ten_people_in_a_study_of_three_rounds(tmp_path):
             for slot in slots
         ]:
             slots += new_slots
-    assert len(slots) == len({*slots}) == len(store.database.rows("SELECT id FROM labels"))
+    assert len(slots) == len({*slots}) == len(store.database.rows("SELECT id FROM history"))
     check_study(store, count)
     store.close()
 
@@ -217,7 +217,7 @@ def backup(path, out, *options):
 
 def saved_slots(path):
     with closing(Store(Database(path), Rating())) as store:
-        return {slot for (slot,) in store.database.rows("SELECT slot FROM counting")}
+        return {slot for (slot,) in store.database.rows("SELECT id FROM labelled")}
 
 
 def test_backup_of_a_served_database(tmp_path):
