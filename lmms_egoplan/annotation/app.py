@@ -145,9 +145,7 @@ class Session:
         if stage in (TRAINING, QUALIFICATION, GOLD):
             stage = study.rounds[0].name
         form = self.site.flow.form(slot.item.contents, slot.earlier, self._order(slot), stage)
-        if not self.person.group:  # the lead and the seniors are in no group
-            return form
-        return with_allowed_options(form, study.limits(self.person.name, self.person.group))
+        return with_allowed_options(form, self.site.store.allowed_options(self.person.name))
 
     def _order(self, slot: Slot) -> int:
         """Return the number of an order of options, which people cannot predict."""

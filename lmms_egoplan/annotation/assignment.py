@@ -291,7 +291,7 @@ class Assignments:
         parameters = {
             "person": person,
             "stage": stage,
-            "apart": json.dumps(self._database.study.apart(stage)),
+            "apart": json.dumps(self._database.study.apart(stage, self._flow.stages)),
             "had": json.dumps(had),
             "start": start,
         }
@@ -357,7 +357,7 @@ class Assignments:
             WHERE (SELECT count(*) FROM taken WHERE stage = :stage AND item = begun.item) < :needed
                 AND (
                     NOT :is_sampled
-                    OR EXISTS (SELECT 1 FROM samples WHERE item = begun.item AND stage = :stage)
+                    OR EXISTS (SELECT 1 FROM samples WHERE stage = :stage AND item = begun.item)
                 )
                 AND NOT EXISTS (
                     SELECT 1 FROM valid
@@ -378,7 +378,7 @@ class Assignments:
                                 sample IS NULL
                                 OR EXISTS (
                                     SELECT 1 FROM samples
-                                    WHERE item = begun.item AND stage = other.stage
+                                    WHERE stage = other.stage AND item = begun.item
                                 )
                             )
                             AND (
@@ -455,11 +455,12 @@ class Assignments:
         """Return the rounds that determine an item's value, with the number of labels of each."""
         rows = self._database.rows(
             """
-            SELECT stage FROM samples WHERE item = :position
+            SELECT stage FROM samples
+            WHERE stage IN (SELECT value FROM json_each(:stages)) AND item = :position
             UNION ALL
             SELECT 'main' FROM items WHERE position = :position AND part = 'main'
             """,
-            {"position": position},
+            {"position": position, "stages": json.dumps(self._database.study.stages)},
         )
         sampled = {row["stage"] for row in rows}
         if MAIN not in sampled:

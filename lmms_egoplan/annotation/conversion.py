@@ -21,7 +21,7 @@ from lmms_egoplan.annotation.tables import (
 
 OLD_FORMAT = 4
 # Fields of a study that no longer exist.
-_OLD_FIELDS = ("quota", "names")
+_OLD_FIELDS = ("quota", "names", "limits", "apart")
 
 
 def is_old(path: Path) -> bool:
@@ -108,7 +108,7 @@ def _convert_rows(connection: sqlite3.Connection) -> None:
         INSERT INTO verdicts SELECT id, person, senior, passed, comment, at FROM old.verdicts;
 
         INSERT INTO samples
-        SELECT places.item, places.stage FROM old.places AS places, settings, json_each(
+        SELECT places.stage, places.item FROM old.places AS places, settings, json_each(
             settings.value, '$.rounds'
         ) AS round
         WHERE settings.name = 'study' AND places.stage = json_extract(round.value, '$.name')

@@ -55,6 +55,9 @@ _REVIEW = "review"
 _SUPPORTED = "supported"
 # Also the name of the field with the verdict on the cut.
 _BOUNDARY = "boundary"
+# The rounds that give a step its values. Nobody judges values of their own, but reviewers may have
+# reviewed the step before. This is the project's choice: sec. 3.3 does not say who reviews.
+_VALUES_FROM = (_REVISE, _VERIFY)
 # A kind of form: that of the rounds in which people check another person's labels.
 _CHECK = "check"
 # Names of other fields.
@@ -118,8 +121,8 @@ class RevisedSteps(Flow):
         Stage(_REVISE, "Revision", 1),
         Stage(_VERIFY, "Verification by a second person", 1),
         Stage(_REVIEW, "Review", is_default=False),
-        Stage(_SUPPORTED, "Supportability review", is_default=False),
-        Stage(_BOUNDARY, "Boundary review", is_default=False),
+        Stage(_SUPPORTED, "Supportability review", is_default=False, apart=_VALUES_FROM),
+        Stage(_BOUNDARY, "Boundary review", is_default=False, apart=_VALUES_FROM),
     )
     agreement_stage = _REVIEW
 

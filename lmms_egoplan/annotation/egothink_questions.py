@@ -47,6 +47,8 @@ _WRITE = "write"
 _REVIEW = "review"
 # Sec. 3.2: three reviewers, who must all agree.
 _REVIEWERS = 3
+# Sec. 3.2: six annotators for twelve dimensions.
+_DIMENSIONS_PER_WRITER = 2
 _YES_NO = (Option("yes", "Yes"), Option("no", "No"))
 # Questions of reviewers, by field.
 _CRITERIA = {
@@ -230,6 +232,20 @@ class WrittenQuestions(Flow):
         )
         criteria = tuple(Choice(name, title, _YES_NO) for name, title in _CRITERIA.items())
         return Form(parts, criteria)
+
+    def allowed_options(self, number: int, count: int) -> Mapping[str, Sequence[str]]:
+        """Return the two dimensions for which a writer writes.
+
+        Sec. 3.2: "annotators were responsible for two specific dimensions". The paper does not say
+        which two: the order of Table 3 is this project's choice. From the seventh writer on, it
+        begins anew. With fewer than six writers, everybody writes for all dimensions, so that none
+        lacks questions.
+        """
+        num_pairs = len(DIMENSION_NAMES) // _DIMENSIONS_PER_WRITER
+        if count < num_pairs:
+            return {}
+        first = (number - 1) % num_pairs * _DIMENSIONS_PER_WRITER
+        return {"dimension": DIMENSION_NAMES[first : first + _DIMENSIONS_PER_WRITER]}
 
     def guide_to(self, contents: Mapping[str, Any]) -> Sequence[str]:
         """Return the guide, with the definitions of the dimensions before its source."""

@@ -282,6 +282,17 @@ class Flow(ABC):
         """
         return False
 
+    def allowed_options(self, _number: int, _count: int) -> Mapping[str, Sequence[str]]:
+        """Return the options that a person of the first round may use, by field name.
+
+        Fields that are absent keep all.
+
+        Args:
+            number: Number of the person in their group, from 1.
+            count: Number of people in that group.
+        """
+        return {}
+
     def sets_aside(self, _values: Values) -> bool:
         """Return whether a label sets its item aside, so that it needs no label of later rounds."""
         return False

@@ -294,11 +294,10 @@ def _read_annotation(store: Store, item: Item, person: str, annotation: _Annotat
     Raises:
         FormError: A value is missing or invalid.
     """
-    study = store.database.study
-    first_round = study.rounds[0]
+    first_round = store.database.study.rounds[0]
     form = with_allowed_options(
         store.flow.form(item.contents, (), 0, first_round.name),
-        study.limits(person, first_round.people),
+        store.allowed_options(person),
     )
     sent = annotation.sent(form)
     comment = "\n".join(sent.get("comment", ()))

@@ -13,7 +13,7 @@ from lmms_egoplan.annotation.clips import HEIGHT, KeptImage, Media, MediaFolder
 from lmms_egoplan.annotation.database import Database, StoreError, create
 from lmms_egoplan.annotation.flow import Flow, Item
 from lmms_egoplan.annotation.flows import FLOWS
-from lmms_egoplan.annotation.forms import Choice, check_values
+from lmms_egoplan.annotation.forms import check_values
 from lmms_egoplan.annotation.pages import stage_counts
 from lmms_egoplan.annotation.store import Store
 from lmms_egoplan.annotation.study import (
@@ -199,7 +199,7 @@ def _check_same_study(store: Store, flow: Flow, study: Study, team: Team) -> Non
 
 
 def _update_people(store: Store, study: Study | None, team: Team) -> None:
-    """Add people, change limits and replace links, as the options demand."""
+    """Add people and replace links, as the options demand."""
     store.renew_links(team.renew)
     if study:
         store.change_people(study.people)
@@ -235,10 +235,8 @@ def _with_known(
     """Return the parts of training and gold items, and all items, with the known values.
 
     Raises:
-        LmmsEgoplanError: A known value fits no item or field, an item has two parts, or limits name
-            no option.
+        LmmsEgoplanError: A known value fits no item or field, or an item has two parts.
     """
-    _check_limits(study, flow, items)
     first = study.rounds[0]
     files = {TRAINING: study.training, GOLD: study.gold.labels if study.gold else None}
     parts: dict[str, str] = {}
@@ -257,32 +255,6 @@ def _with_known(
             parts[item_id] = part
             known[item_id] = values
     return parts, [replace(item, known=known.get(item.id)) for item in items]
-
-
-def _check_limits(study: Study, flow: Flow, items: Sequence[Item]) -> None:
-    """Check that the limits of the first round's people name options of its forms."""
-    first = study.rounds[0]
-    allowed: set[tuple[str, str]] = set()
-    group = study.people.get(first.people)
-    for limit in group.limits if group else ():
-        for name, values in limit.items():
-            allowed.update((name, value) for value in values)
-    if not allowed:
-        return
-    for name, value in sorted(allowed - _options(flow, items, first.name)):
-        raise LmmsEgoplanError(
-            f"study: people, {first.people}, limits, {name}: there is no option {value!r}"
-        )
-
-
-def _options(flow: Flow, items: Sequence[Item], stage: str) -> set[tuple[str, str]]:
-    """Return the name of each choice in a stage's forms, with each of its options."""
-    options: set[tuple[str, str]] = set()
-    for item in items:
-        for field in flow.form(item.contents, (), 0, stage).fields:
-            if isinstance(field, Choice):
-                options.update((field.name, option.value) for option in field.options)
-    return options
 
 
 def plan(store: Store) -> Iterator[str]:

@@ -183,7 +183,7 @@ class Store:
         return len(added)
 
     def change_people(self, people: Mapping[str, Group]) -> None:
-        """Change limits, and add people to the groups.
+        """Add people to the groups.
 
         Raises:
             LmmsEgoplanError: A group has more people already, or there are other groups.
@@ -240,6 +240,14 @@ class Store:
             )
             for row in rows
         ]
+
+    def allowed_options(self, person: str) -> Mapping[str, Sequence[str]]:
+        """Return the options that a person may use, by field name. Absent fields keep all."""
+        group, _, number = person.rpartition("-")
+        study = self.database.study
+        if group != study.rounds[0].people:
+            return {}
+        return self.flow.allowed_options(int(number), study.people[group].count)
 
     def call(self, person: str, called: str) -> None:
         """Set the displayed name of a person; "" removes it.
@@ -311,13 +319,16 @@ class Store:
                     (SELECT count(*) FROM samples WHERE stage = :stage),
                     (SELECT count(*) FROM items WHERE part = 'main')
                 ) - (
-                    SELECT count(DISTINCT item) FROM valid
-                    WHERE stage IN (SELECT value FROM json_each(:deciding)) AND state = 'aside'
+                    -- the index on people finds the few rows with this state
+                    SELECT count(DISTINCT item)
+                    FROM people CROSS JOIN slots ON slots.person = people.name
+                    WHERE state = 'aside' AND stage IN (SELECT value FROM json_each(:deciding))
+                        AND person NOT IN (SELECT person FROM failed)
                         AND (
                             NOT :is_sampled
                             OR EXISTS (
                                 SELECT 1 FROM samples
-                                WHERE item = valid.item AND stage = :stage
+                                WHERE stage = :stage AND item = slots.item
                             )
                         )
                 ) AS number

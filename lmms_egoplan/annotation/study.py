@@ -1,6 +1,6 @@
 """Read study files: who labels which items, in which rounds."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -39,12 +39,15 @@ class Stage:
         per_item: Number of people who label an item in this stage, if there is no study file. None
             means the value of ``--per-item``.
         is_default: Whether the stage is a round if there is no study file.
+        apart: Names of the stages whose people may not label the same item in this stage; None
+            means all earlier rounds.
     """
 
     name: str
     title: str
     per_item: int | None = None
     is_default: bool = True
+    apart: tuple[str, ...] | None = None
 
 
 class _StudyPart(Checked):
@@ -58,14 +61,9 @@ class Group(_StudyPart):
 
     Attributes:
         count: Number of people. It can increase later.
-        limits: For each person, the options of choices that they may use, by field name. Others may
-            use all options.
     """
 
     count: Annotated[int, Field(ge=1, le=500), Expected("a number from 1 to 500")]
-    limits: list[dict[str, Annotated[list[Text], Field(min_length=1)]]] = Field(
-        default_factory=list
-    )
 
 
 class Round(_StudyPart):
@@ -76,8 +74,6 @@ class Round(_StudyPart):
         people: Name of the group that labels.
         per_item: Number of people who label an item.
         sample: Number of items, drawn at random; None for all items.
-        apart: Names of the rounds whose people may not label the same item in this round; None
-            means all earlier ones.
         final: Whether the round checks final values. It begins when the labels of all other rounds
             agree or the lead has decided, and it does not change the exported values.
         seconds: Seconds per label, as measured in a pilot. Used to estimate hours until enough
@@ -88,7 +84,6 @@ class Round(_StudyPart):
     people: Text = ANNOTATOR
     per_item: _Count = 1
     sample: _Count | None = None
-    apart: list[Text] | None = None
     final: bool = False
     seconds: (
         Annotated[float, Field(gt=0, strict=False), Expected("seconds, a number above 0")] | None
@@ -153,12 +148,18 @@ class Study(_StudyPart):
         """The number of people who label training, qualification and gold items."""
         return self.people[self.rounds[0].people].count
 
-    def apart(self, stage: str) -> list[str]:
-        """Return a stage and the rounds whose people may not label the same item in it."""
+    def apart(self, stage: str, stages: Sequence[Stage]) -> list[str]:
+        """Return a stage and the rounds whose people may not label the same item in it.
+
+        Args:
+            stages: Stages of the flow.
+        """
+        rules = {flow_stage.name: flow_stage.apart for flow_stage in stages}
         names = [round_.name for round_ in self.rounds]
-        apart = {}
-        for number, round_ in enumerate(self.rounds):
-            apart[round_.name] = names[:number] if round_.apart is None else round_.apart
+        apart: dict[str, Sequence[str]] = {}
+        for number, name in enumerate(names):
+            rule = rules.get(name)
+            apart[name] = names[:number] if rule is None else rule
         later = [name for name in names if stage in apart[name]]
         return [stage, *apart.get(stage, ()), *later]
 
@@ -167,15 +168,6 @@ class Study(_StudyPart):
         for group, people in self.people.items():
             for number in range(people.count):
                 yield f"{group}-{number + 1}", group
-
-    def limits(self, person: str, group: str) -> Mapping[str, Sequence[str]]:
-        """Return the options that a person may use, by field name.
-
-        Fields without a limit are absent.
-        """
-        limits = self.people[group].limits
-        number = int(person.rpartition("-")[2])
-        return limits[number - 1] if number <= len(limits) else {}
 
 
 def read_study(name: str) -> Study:
@@ -245,7 +237,7 @@ def check_study(study: Study, flow: str, stages: Sequence[Stage], num_items: int
     for round_ in study.rounds:
         problems += [
             f"rounds, {round_.name}, {problem}"
-            for problem in _problems_of_round(study, round_, num_in_rounds)
+            for problem in _problems_of_round(study, round_, stages, num_in_rounds)
         ]
     if study.qualification and len(study.deciding) > 1:
         problems.append("qualification: only possible for items with a single stage")
@@ -277,21 +269,20 @@ def _problems_of_order(study: Study, stages: Sequence[Stage]) -> Iterator[str]:
 
 
 def _problems_of_people(study: Study) -> Iterator[str]:
-    """Yield what is wrong with the groups and their names."""
-    for name, group in study.people.items():
-        if name in ("lead", "senior") or len(group.limits) > group.count:
-            yield f"people, {name}: use another name than lead or senior, and at most count limits"
+    """Yield what is wrong with the names of the groups."""
+    for name in study.people:
+        if name in ("lead", "senior"):
+            yield f"people, {name}: use another name than lead or senior"
 
 
-def _problems_of_round(study: Study, round_: Round, num_items: int) -> Iterator[str]:
+def _problems_of_round(
+    study: Study, round_: Round, stages: Sequence[Stage], num_items: int
+) -> Iterator[str]:
     """Yield what is wrong with a round."""
     if round_.people not in study.people:
         yield f"people: no group {round_.people!r}; there are {join_list([*study.people])}"
         return
-    apart = study.apart(round_.name)
-    unknown = {*apart} - {other.name for other in study.rounds}
-    if unknown:
-        yield f"apart: no round {join_list(sorted(unknown))}"
+    apart = study.apart(round_.name, stages)
     count = study.people[round_.people].count
     # People for one item: those of this round and of all earlier ones that it must be apart from.
     needed = 0

@@ -11,7 +11,7 @@ CREATE TABLE items (
 CREATE INDEX items_of_part ON items (part);
 -- The items of each round with a sample. Other rounds have all items of the part 'main'.
 CREATE TABLE samples (
-    item INTEGER NOT NULL REFERENCES items, stage TEXT NOT NULL, PRIMARY KEY (item, stage)
+    stage TEXT NOT NULL, item INTEGER NOT NULL REFERENCES items, PRIMARY KEY (stage, item)
 ) WITHOUT ROWID;
 
 -- An item that one person labels in one stage. Everything that is counted is a number of these rows.

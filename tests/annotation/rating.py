@@ -95,14 +95,25 @@ class Studied(Rating):
     )
 
 
+class Apart(Studied):
+    """A flow whose auditors may audit labels of their own, unlike those who check them again."""
+
+    name = "apart"
+    stages = (
+        *Studied.stages[:2],
+        replace(Studied.stages[2], apart=()),
+        replace(Studied.stages[3], apart=("rate", "audit")),
+    )
+
+
 STUDY = Study(
-    flow="studied",
+    flow="apart",
     people={"annotator": Group(count=4), "reviewer": Group(count=3)},
     rounds=[
         Round(name="rate", per_item=2),
         Round(name="check", people="reviewer", per_item=2, sample=5),
-        Round(name="audit", people="annotator", sample=4, apart=[], final=True),
-        Round(name="recheck", people="reviewer", apart=["rate", "audit"], final=True),
+        Round(name="audit", people="annotator", sample=4, final=True),
+        Round(name="recheck", people="reviewer", final=True),
     ],
 )
 

@@ -296,3 +296,11 @@ def test_kept_steps_rates_and_clips_equal_a_slow_count(store, tmp_path, seed):
     for step in range(STEPS):
         by_stage = {one["stage"]: one["person"] for one in labels if one["item"] == f"s{step}"}
         assert by_stage["revise"] != by_stage["verify"]
+
+
+@pytest.mark.parametrize("judging", ["supported", "boundary"])
+def test_nobody_judges_values_of_their_own(judging):
+    study = read_study("egointent")
+    assert {*study.apart(judging, FLOW.stages)} == {judging, "revise", "verify"}
+    assert judging in study.apart("revise", FLOW.stages)
+    assert judging not in study.apart("review", FLOW.stages)

@@ -5,7 +5,7 @@ from statistics import median
 
 import pytest
 
-from annotation.rating import STUDY, Studied, new_store
+from annotation.rating import STUDY, Apart, new_store
 from lmms_egoplan.annotation.serve import plan
 from lmms_egoplan.annotation.study import Group
 
@@ -14,7 +14,7 @@ from lmms_egoplan.annotation.study import Group
 def test_a_plan_counts_labels_people_and_hours(tmp_path, labels):
     rounds = [STUDY.rounds[0].model_copy(update={"seconds": 20.0}), *STUDY.rounds[1:]]
     people = {"annotator": Group(count=4), "reviewer": Group(count=3)}
-    store = new_store(tmp_path / "labels.sqlite", 20, 4, 2, Studied, people=people, rounds=rounds)
+    store = new_store(tmp_path / "labels.sqlite", 20, 4, 2, Apart, people=people, rounds=rounds)
     times = [1.0 + number**2 for number in range(labels)]
     for number, seconds in enumerate(times):
         slot = store.assignments.next_slot(f"annotator-{number % 4 + 1}")

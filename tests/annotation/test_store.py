@@ -11,9 +11,9 @@ import pytest
 
 from annotation.rating import (
     STUDY,
+    Apart,
     Rating,
     Reviewed,
-    Studied,
     raise_annotators,
     share_of,
     study_of,
@@ -106,9 +106,7 @@ def test_same_form_with_other_values_is_a_correction(open_store):
 
 
 def test_shares_are_of_all_labels_of_a_group(open_store):
-    store = open_store(
-        count=8, annotators=4, flow=Studied, people=STUDY.people, rounds=STUDY.rounds
-    )
+    store = open_store(count=8, annotators=4, flow=Apart, people=STUDY.people, rounds=STUDY.rounds)
     label_all(store, ["annotator-1"])
     # Two labels each of 8 items, and one of the audit's 4, by 4 people; 2 of 5 and 1 of 8 items, by
     # 3 people.
@@ -342,20 +340,20 @@ def check_counts(store, sampled):
             assert share_of(store, person.name)[0] == counts.get(person.name, 0)
 
 
-@pytest.mark.parametrize("flow", [Rating, Reviewed, Studied])
+@pytest.mark.parametrize("flow", [Rating, Reviewed, Apart])
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.nightly)])
 def test_free_places_match_a_slow_count(open_store, flow, seed):
     source = random.Random(seed)
     settings = {"qualification": 2, "seniors": 1} if flow is Rating else {}
-    if flow is Studied:
+    if flow is Apart:
         settings = {"people": STUDY.people, "rounds": STUDY.rounds}
     store = open_store(
         count=8, annotators=5, per_item=2 if flow is Rating else 1, flow=flow, **settings
     )
     people = [name for name, _ in store.database.study.names()]
     sampled = {*map(tuple, store.database.rows("SELECT stage, item FROM samples"))}
-    assert Counter(stage for stage, _ in sampled)["check"] == (5 if flow is Studied else 0)
-    ratings = ["1"] * 8 + ["0", "aside" if flow is Studied else "0"]
+    assert Counter(stage for stage, _ in sampled)["check"] == (5 if flow is Apart else 0)
+    ratings = ["1"] * 8 + ["0", "aside" if flow is Apart else "0"]
     actions = ["label"] * 6 + [
         "skip",
         "change",
@@ -370,7 +368,7 @@ def test_free_places_match_a_slow_count(open_store, flow, seed):
         action = source.choice(actions)
         with suppress(LmmsEgoplanError):
             act(store, person, action, source, f"form {step}", ratings)
-        if action == "more" and len(people) < 7 and flow is not Studied:
+        if action == "more" and len(people) < 7 and flow is not Apart:
             raise_annotators(store, len(people) + 1)
             people.append(f"annotator-{len(people) + 1}")
         check_counts(store, sampled)
@@ -379,12 +377,12 @@ def test_free_places_match_a_slow_count(open_store, flow, seed):
             remembered = store.assignments._free(name)
             store.assignments._first_free.clear()
             assert store.assignments._free(name) == remembered
-    if flow is Studied:
+    if flow is Apart:
         slots = store.database.rows(
             "SELECT item, stage, person FROM slots WHERE state != 'released'"
         )
         for one in STUDY.rounds:
-            apart = STUDY.apart(one.name)
+            apart = STUDY.apart(one.name, Apart.stages)
             pairs = [(item, person) for item, stage, person in slots if stage in apart]
             mine = {(item, person) for item, stage, person in slots if stage == one.name}
             assert all(pairs.count(pair) == 1 for pair in mine)
@@ -531,7 +529,7 @@ KNOWN = [replace(item, id=f"gold/{item.id}", known={"rating": "1"}) for item in 
     "study", [STUDY, study_of(Rating, 3, 2, qualification=2), study_of(Rating, 3, 2)]
 )
 def test_new_items_are_added_at_a_restart(study, skip_missing, tmp_path):
-    flow, path = Studied() if study is STUDY else Rating(), tmp_path / "labels.sqlite"
+    flow, path = Apart() if study is STUDY else Rating(), tmp_path / "labels.sqlite"
     items = [*texts(6), *KNOWN]
     create(path, study, items, {KNOWN[0].id: "training", KNOWN[1].id: "gold"})
 

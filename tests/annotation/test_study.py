@@ -197,8 +197,16 @@ def test_skipped_gold_items_are_not_exported_as_skipped(start_study, tmp_path):
     assert [line.stage for line in store.labelled().skips] == ["gold"]
 
 
+class Limited(Rating):
+    """A flow whose first person may only choose 1."""
+
+    def allowed_options(self, number, count):
+        assert count == 2
+        return {"rating": ["1"]} if number == 1 else {}
+
+
 def test_limits_are_those_of_each_person(start_study):
-    store = start_study(RATING.replace("count: 2", "count: 2, limits: [{rating: ['1']}, {}]"))
+    store = start_study(RATING, flow=Limited)
     with served(store) as address:
         for person, options in (("annotator-1", ["1"]), ("annotator-2", ["0", "1"])):
             client = enter(address, store, person)

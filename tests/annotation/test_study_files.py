@@ -47,22 +47,6 @@ WRONG = {
     (
         "unknown field of a group"
     ): (RATING.replace("count: 2", "count: 2, number: 2"), "people.annotator.number"),
-    "more limits than people": (
-        RATING.replace("count: 2", "count: 2, limits: [{rating: ['0']}, {}, {}]"),
-        "people, annotator: .*limits",
-    ),
-    (
-        "limits without options"
-    ): (RATING.replace("count: 2", "count: 2, limits: [{rating: []}]"), "rating: .*at least 1"),
-    (
-        "limits as numbers"
-    ): (RATING.replace("count: 2", "count: 2, limits: [{rating: [0]}]"), r"rating\[0\]: expected"),
-    (
-        "limits of an unknown field"
-    ): (RATING.replace("count: 2", "count: 2, limits: [{score: ['0']}]"), "limits.*score"),
-    (
-        "limits to an unknown option"
-    ): (RATING.replace("count: 2", "count: 2, limits: [{rating: ['2']}]"), "limits.*'2'"),
     (
         "group named senior"
     ): (RATING.replace("annotator:", "annotator: {count: 2}\n  senior:"), "people, senior"),
@@ -90,9 +74,6 @@ WRONG = {
     (
         "unknown group"
     ): (RATING.replace("name: rate", "name: rate, people: raters"), "no group 'raters'"),
-    (
-        "apart from nobody"
-    ): (RATING.replace("name: rate", "name: rate, apart: [check]"), "apart: no round check"),
     (
         "sampled first round"
     ): (RATING.replace("name: rate", "name: rate, sample: 2"), "rounds, rate: .*sample"),
@@ -251,7 +232,6 @@ def test_packaged_studies_fit_their_flows(name):
         ("annotator: {count: 2}", "annotator: {count: 2}\n  reviewer: {count: 1}", "another study"),
         ("annotator: {count: 2}", "reviewer: {count: 2}", "another study|no group"),
         ("count: 2", "count: 1", "already has 2"),
-        ("count: 2", "count: 3, limits: [{score: ['1']}]", "limits"),
     ],
 )
 def test_restart_refuses_another_study(start_study, tmp_path, old, new, fact):

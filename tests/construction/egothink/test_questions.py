@@ -13,7 +13,7 @@ from html import unescape
 
 import pytest
 
-from annotation.serving import enter, export, label_all, post, run, served
+from annotation.serving import enter, export, form_in, label_all, post, run, served
 from annotation.studies import open_store
 from construction.egothink.footage import film, scene
 from lmms_egoplan.annotation.clips import MediaFolder
@@ -345,3 +345,34 @@ def test_frames_that_cannot_be_read_are_named(tmp_path, content):
     path.write_text(content)
     with pytest.raises(LmmsEgoplanError, match=r"frames\.jsonl(: no frames|, line 1: image: )"):
         read_items(path, MediaFolder(tmp_path / "media"))
+
+
+def test_each_writer_gets_two_dimensions():
+    """Sec. 3.2: six annotators, twelve dimensions, two for each."""
+    writers = [FLOW.allowed_options(number, 6)["dimension"] for number in range(1, 7)]
+    assert [name for dimensions in writers for name in dimensions] == [*DIMENSION_NAMES]
+    assert {len(dimensions) for dimensions in writers} == {2}
+    assert FLOW.allowed_options(7, 9)["dimension"] == writers[0]
+    assert FLOW.allowed_options(1, 5) == {}
+
+
+def test_writers_see_and_save_only_their_dimensions(few):
+    store = start(few, annotators=6)
+    with served(store) as address:
+        client = enter(address, store, "annotator-2")
+        options = re.findall(r'name="dimension" value="(\w+)"', client.page.text)
+        assert options == ["affordance", "activity"]
+        where, hidden = form_in(client.page.text)
+        values = {
+            "use": "yes",
+            "question": "q?",
+            "answer": "a",
+            "concept": "c",
+            "scene": "s",
+        }
+        refused = client.post(where, data=hidden | values | {"dimension": "existence"})
+        assert refused.status_code == 422
+        assert (
+            client.post(where, data=hidden | values | {"dimension": "activity"}).status_code == 200
+        )
+    store.close()
