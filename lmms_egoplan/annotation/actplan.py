@@ -21,6 +21,7 @@ from lmms_egoplan.annotation.flow import (
     Labelled,
     Scale,
     Stage,
+    all_values,
 )
 from lmms_egoplan.annotation.forms import (
     Choice,
@@ -142,9 +143,9 @@ class LabelledPlans(Flow):
         ]
         return [*verdicts, *errors]
 
-    def differ(self, _item: Item, labels: Sequence[Values]) -> bool:
+    def differ(self, _item: Item, rounds: Mapping[str, Sequence[Values]]) -> bool:
         """Return whether the verdicts differ."""
-        return len({_verdicts(values) for values in labels}) > 1
+        return len({_verdicts(values) for values in all_values(rounds)}) > 1
 
     def export(self, labelled: Labelled) -> Export:
         """Export ``plans.jsonl`` for ``score actplan`` and the report, and ``errors.csv``."""

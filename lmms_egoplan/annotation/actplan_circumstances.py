@@ -3,7 +3,7 @@
 The procedure is that of the paper (arXiv 2410.03907, sec. 3.3, step 2, and appendix A).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from lmms_egoplan.annotation.flow import (
     Labelled,
     Scale,
     Stage,
+    all_values,
     optional_value,
 )
 from lmms_egoplan.annotation.forms import (
@@ -124,9 +125,9 @@ class SelectedCircumstances(Flow):
             for name, levels in _SCALES.items()
         ]
 
-    def differ(self, item: Item, labels: Sequence[Values]) -> bool:
+    def differ(self, item: Item, rounds: Mapping[str, Sequence[Values]]) -> bool:
         """Return whether annotators differ in accepting the circumstance or in its wording."""
-        return len({_accepted(item, values) for values in labels}) > 1
+        return len({_accepted(item, values) for values in all_values(rounds)}) > 1
 
     def export(self, labelled: Labelled) -> Export:
         """Export all decided circumstances to ``circumstances.jsonl``.

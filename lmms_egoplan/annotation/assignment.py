@@ -408,13 +408,8 @@ class Assignments:
 
     def is_settled(self, position: int) -> bool:
         """Return whether the lead has decided on an item, or all of its labels agree."""
-        by_stage = self._values(position)
-        if ADJUDICATION in by_stage:
-            return True
-        labels: list[Values] = []
-        for stage_values in by_stage.values():
-            labels += stage_values
-        return not self._flow.differ(self.item(position), labels)
+        rounds = self._values(position)
+        return ADJUDICATION in rounds or not self._flow.differ(self.item(position), rounds)
 
     def search_from(self, position: int = 0) -> None:
         """Make the next search for free items start at this position or earlier.

@@ -25,6 +25,7 @@ from lmms_egoplan.annotation.flow import (
     Item,
     Labelled,
     Scale,
+    all_values,
 )
 from lmms_egoplan.annotation.forms import (
     Choice,
@@ -180,27 +181,17 @@ class RevisedSteps(Flow):
         is_not_visible = partial(_answer, _BOUNDARY, ("no",))
         return [*scales, Scale("Outcome not yet visible", _LEVELS, is_not_visible)]
 
-    def differ(self, item: Item, labels: Sequence[Values]) -> bool:
+    def differ(self, item: Item, rounds: Mapping[str, Sequence[Values]]) -> bool:
         """Return whether someone objects to the latest labels or cut, or changes them.
 
         If there are reviews, they decide on the version after the verification. Without reviews,
         verifiers decide on the revision.
         """
-        revisions = []
-        verifications = []
-        has_reviews = False
-        for values in labels:
-            if _is_review(values):
-                has_reviews = True
-            elif FIELDS[0] in values and _BOUNDARY in values:
-                verifications.append(values)
-            elif FIELDS[0] in values:
-                revisions.append(values)
-        accepted = revisions[:1]
-        if has_reviews:
-            accepted += verifications[:1]
+        accepted = [*rounds.get(_REVISE, ())][:1]
+        if _REVIEW in rounds:
+            accepted += [*rounds.get(_VERIFY, ())][:1]
         latest = _current(item.contents, accepted)
-        for values in labels:
+        for values in all_values(rounds):
             if values in accepted:
                 continue
             if _objects(values) or _current(item.contents, [*accepted, values]) != latest:
@@ -419,17 +410,6 @@ def _objects(values: Values) -> bool:
     verdicts = [values.get(_BOUNDARY, "yes")]
     verdicts += [values.get(f"supported_{field}", "yes") for field in FIELDS]
     return any(verdict != "yes" for verdict in verdicts)
-
-
-def _is_review(values: Values) -> bool:
-    """Return whether a label has the form of the stage ``review``.
-
-    It has a text for each rejected label, and for no other. This is also true of a verification
-    that rejects all labels.
-    """
-    if _BOUNDARY not in values:
-        return False
-    return all((values.get(f"supported_{field}") != "yes") == (field in values) for field in FIELDS)
 
 
 def _current(contents: Mapping[str, Any], labels: Sequence[Values]) -> Values:

@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.annotation.clips import Cut, MediaFolder, Still
-from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
+from lmms_egoplan.annotation.flow import (
+    Export,
+    ExportedFile,
+    Flow,
+    Item,
+    Labelled,
+    Scale,
+    Stage,
+    all_values,
+)
 from lmms_egoplan.annotation.forms import (
     Choice,
     Contents,
@@ -98,9 +107,9 @@ class VerifiedQuestions(Flow):
         """Return the scale of choices, including skip."""
         return [Scale("Choice", (*LETTERS, SKIP), itemgetter("choice"))]
 
-    def differ(self, item: Item, labels: Sequence[Values]) -> bool:
+    def differ(self, item: Item, rounds: Mapping[str, Sequence[Values]]) -> bool:
         """Return whether annotators chose differently from each other or from the record."""
-        return {values["choice"] for values in labels} != {item.hidden["golden"]}
+        return {values["choice"] for values in all_values(rounds)} != {item.hidden["golden"]}
 
     def expected(self, item: Item) -> str:
         """Return the recorded answer."""

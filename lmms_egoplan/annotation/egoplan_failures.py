@@ -1,12 +1,21 @@
 """Label the failures of models in EgoPlan's questions (arXiv 2312.06722, Fig. 6)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 
 from lmms_egoplan.annotation.actplan_plans import pictures
 from lmms_egoplan.annotation.clips import MediaFolder
-from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
+from lmms_egoplan.annotation.flow import (
+    Export,
+    ExportedFile,
+    Flow,
+    Item,
+    Labelled,
+    Scale,
+    Stage,
+    all_values,
+)
 from lmms_egoplan.annotation.forms import Choice, Contents, Earlier, Form, Option, Prose, Values
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import json_lines
@@ -62,9 +71,9 @@ class LabelledFailures(Flow):
         """Return the scale of types."""
         return [Scale("Type", tuple(FAILURES), itemgetter("type"))]
 
-    def differ(self, _item: Item, labels: Sequence[Values]) -> bool:
+    def differ(self, _item: Item, rounds: Mapping[str, Sequence[Values]]) -> bool:
         """Return whether the types differ."""
-        return len({values["type"] for values in labels}) > 1
+        return len({values["type"] for values in all_values(rounds)}) > 1
 
     def export(self, labelled: Labelled) -> Export:
         """Export ``failures.jsonl`` for the report, with all answers.

@@ -1,7 +1,7 @@
 """Rate EgoThink answers with human annotators (arXiv 2311.15596, sec. 5.2 and appendix G)."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from lmms_egoplan.annotation.flow import (
     Labelled,
     Scale,
     Stage,
+    all_values,
 )
 from lmms_egoplan.annotation.forms import (
     Choice,
@@ -255,9 +256,9 @@ class RatedAnswers(Flow):
         """Return the scale of ratings."""
         return [Scale("Rating", LEVELS, _rating, is_ordered=True)]
 
-    def differ(self, _item: Item, labels: Sequence[Values]) -> bool:
+    def differ(self, _item: Item, rounds: Mapping[str, Sequence[Values]]) -> bool:
         """Return whether ratings differ."""
-        return len({_rating(values) for values in labels}) > 1
+        return len({_rating(values) for values in all_values(rounds)}) > 1
 
     def remarks(self, labelled: Labelled) -> list[str]:
         """Report the correlation of the people's means with a judge, if its ratings exist."""

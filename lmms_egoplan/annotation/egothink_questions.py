@@ -22,6 +22,7 @@ from lmms_egoplan.annotation.flow import (
     Labelled,
     Scale,
     Stage,
+    all_values,
     optional_value,
 )
 from lmms_egoplan.annotation.forms import (
@@ -260,9 +261,9 @@ class WrittenQuestions(Flow):
             for name, title in _CRITERIA.items()
         ]
 
-    def differ(self, _item: Item, labels: Sequence[Values]) -> bool:
+    def differ(self, _item: Item, rounds: Mapping[str, Sequence[Values]]) -> bool:
         """Return whether some reviewers, but not all, accept the question."""
-        return len({_accepts(values) for values in labels if "fits" in values}) > 1
+        return len({_accepts(values) for values in all_values(rounds) if "fits" in values}) > 1
 
     def sets_aside(self, values: Values) -> bool:
         """Return whether the writer does not use the picture."""

@@ -1,7 +1,7 @@
 """Define the interface that a benchmark implements to have its items labelled: `Flow`."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -91,6 +91,19 @@ class Scale:
     levels: tuple[Any, ...]
     value_of: Callable[[Values], Any]
     is_ordered: bool = False
+
+
+def values_by_round(labels: Iterable[Label]) -> dict[str, list[Values]]:
+    """Return the values of an item's labels by round, for `Flow.differ`."""
+    rounds: dict[str, list[Values]] = {}
+    for label in labels:
+        rounds.setdefault(label.stage, []).append(label.values)
+    return rounds
+
+
+def all_values(rounds: Mapping[str, Sequence[Values]]) -> list[Values]:
+    """Return the values of all rounds."""
+    return [values for round_values in rounds.values() for values in round_values]
 
 
 def optional_value(field: str, values: Values) -> Any:
@@ -193,7 +206,7 @@ class Labelled:
                 settled.append((item, [decision]))
             elif not labels:
                 num_unfinished += 1
-            elif flow.differ(item, [label.values for label in labels]):
+            elif flow.differ(item, values_by_round(labels)):
                 num_differing += 1
             else:
                 settled.append((item, labels))
@@ -275,10 +288,14 @@ class Flow(ABC):
         """Return the scales for agreement. By default there are none."""
         return ()
 
-    def differ(self, _item: Item, _labels: Sequence[Values]) -> bool:
+    def differ(self, _item: Item, _rounds: Mapping[str, Sequence[Values]]) -> bool:
         """Return whether the lead must see an item because its labels differ.
 
         The item is fully labelled.
+
+        Args:
+            _item: The item.
+            _rounds: The values of its labels, by name of the round.
         """
         return False
 

@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from lmms_egoplan.annotation.agreement import WHEN_UNDEFINED, agreements, people_agreements
 from lmms_egoplan.annotation.assignment import Slot
-from lmms_egoplan.annotation.flow import ADJUDICATION, Item, Label, Labelled
+from lmms_egoplan.annotation.flow import ADJUDICATION, Item, Label, Labelled, values_by_round
 from lmms_egoplan.annotation.forms import Choice, Field, Form, FormError, Marks, Prose, Values
 from lmms_egoplan.annotation.store import PAGE, Person, Store, has_known, kept_predictions
 from lmms_egoplan.annotation.study import ANNOTATOR, GOLD, QUALIFICATION, TRAINING
@@ -246,7 +246,7 @@ def disputed(labelled: Labelled, store: Store) -> list[Item]:
     items = []
     for item in labelled.items:
         labels = labelled.complete(item)
-        if labels and store.flow.differ(item, [label.values for label in labels]):
+        if labels and store.flow.differ(item, values_by_round(labels)):
             items.append(item)
     return items
 

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 from lmms_egoplan.annotation.database import Database, create
-from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Scale
+from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Scale, all_values
 from lmms_egoplan.annotation.forms import Choice, Form, Option, Prose
 from lmms_egoplan.annotation.store import Store
 from lmms_egoplan.annotation.study import (
@@ -35,8 +35,8 @@ class Rating(Flow):
     def scales(self):
         return [Scale("Rating", (0, 1), lambda values: int(values["rating"]), is_ordered=True)]
 
-    def differ(self, item, labels):
-        return len({values["rating"] for values in labels}) > 1
+    def differ(self, item, rounds):
+        return len({values["rating"] for values in all_values(rounds)}) > 1
 
     def export(self, labelled):
         ratings = {

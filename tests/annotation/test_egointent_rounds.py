@@ -188,12 +188,12 @@ def differ(item, *rounds):
 
     A round is its stage, its number of people, and the last person's changes.
     """
-    labels, earlier = [], []
+    labels, earlier = {}, []
     for stage, people, changes in rounds:
         values = [label(item, earlier, stage) for _ in range(people - 1)] + [
             label(item, earlier, stage, **changes)
         ]
-        labels += values
+        labels[stage] = values
         earlier.append(values[0])
     return FLOW.differ(item, labels)
 
@@ -201,6 +201,7 @@ def differ(item, *rounds):
 MOVE = {"end_sec": str(20 / FPS)}
 REWRITE = {"global_intent": "build it"}
 REJECT = {"supported_global_intent": "confusion"}
+REJECT_ALL = {f"supported_{field}": "confusion" for field in FIELDS}
 
 
 @pytest.mark.parametrize(
@@ -220,6 +221,10 @@ REJECT = {"supported_global_intent": "confusion"}
         ({}, REWRITE, REJECT, True),
         ({}, {}, MOVE, True),
         ({}, {}, {"boundary": "no"}, True),
+        # Reviewers also decide where the verifier rejects all labels.
+        ({}, REJECT_ALL, None, True),
+        ({}, REJECT_ALL | REWRITE, {}, False),
+        ({}, REJECT_ALL, REJECT, True),
         # Texts of labels that a reviewer keeps are ignored.
         ({}, {}, REWRITE, False),
     ],
