@@ -1,6 +1,6 @@
 """Measure annotator agreement: percent, Cohen's kappa and Krippendorff's alpha."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from lmms_egoplan.annotation.flow import Flow, Label, Labelled, Scale
-from lmms_egoplan.stats.agreement import MIN_ITEMS, RESAMPLES, krippendorff_alpha
-
-_SEED = 0
+from lmms_egoplan.stats.agreement import MIN_ITEMS, krippendorff_alpha
+from lmms_egoplan.stats.pairs import cohen_kappa, percent_equal
 
 Units = Sequence[Mapping[str, Any]]
 """For each item with two or more labels, the value by annotator."""
@@ -236,7 +235,7 @@ def measure_people(scale: Scale, labels: Units) -> list[PeopleAgreement]:
     rows = []
     for number, name in enumerate(people):
         others = np.delete(ranks, number, axis=1)
-        percent = _percent(ranks[:, [number]], others)
+        percent = percent_equal(ranks[:, [number]], others)
         if percent is not None:
             rows.append(
                 PeopleAgreement(
@@ -250,9 +249,9 @@ def measure_people(scale: Scale, labels: Units) -> list[PeopleAgreement]:
                 )
             )
     for first, second in combinations(range(len(people)), 2):
-        percent = _percent(ranks[:, [first]], ranks[:, [second]])
+        percent = percent_equal(ranks[:, [first]], ranks[:, [second]])
         if percent is not None:
-            kappa = _kappa(ranks[:, first], ranks[:, second], len(scale.levels))
+            kappa = cohen_kappa(ranks[:, first], ranks[:, second], len(scale.levels))
             rows.append(
                 PeopleAgreement(
                     scale=scale.title,
@@ -279,94 +278,3 @@ def _rank_table(scale: Scale, labels: Units, people: Sequence[str]) -> np.ndarra
         for column, name in enumerate(people):
             table[row, column] = ranks[unit.get(name)]
     return table
-
-
-@dataclass(frozen=True)
-class _Measured:
-    """A statistic with its bootstrap interval.
-
-    Attributes:
-        items: Number of items.
-        value: The statistic; None if undefined.
-        low: Lower end of its interval; None if undefined or below `MIN_ITEMS` items.
-        high: Upper end of its interval.
-    """
-
-    items: int
-    value: Any
-    low: float | None
-    high: float | None
-
-
-def _percent(ranks: np.ndarray, other_ranks: np.ndarray) -> _Measured | None:
-    """Return the percentage of equal label pairs of an annotator with others.
-
-    Args:
-        ranks: The annotator's ranks, in one column; -1 for no label.
-        other_ranks: Those of the others, with a column for each.
-
-    Returns:
-        None without shared items.
-    """
-    is_pair = (ranks >= 0) & (other_ranks >= 0)
-    num_pairs = is_pair.sum(axis=1)
-    num_equal = (is_pair & (ranks == other_ranks)).sum(axis=1)
-    # Items with the same numbers of equal pairs and of pairs are of the same kind.
-    kinds, counts = np.unique(
-        np.stack([num_equal, num_pairs], axis=1)[num_pairs > 0], axis=0, return_counts=True
-    )
-    if not counts.size:
-        return None
-    return _resampled(kinds, counts, lambda sums: 100 * sums[:, 0] / sums[:, 1])
-
-
-def _kappa(ranks: np.ndarray, other_ranks: np.ndarray, num_levels: int) -> _Measured:
-    """Return Cohen's kappa of two annotators."""
-    is_shared = (ranks >= 0) & (other_ranks >= 0)
-    cells = (ranks * num_levels + other_ranks)[is_shared]
-    num_cells = num_levels**2
-    return _resampled(np.eye(num_cells), np.bincount(cells, minlength=num_cells), _kappas)
-
-
-def _resampled(
-    kinds: np.ndarray, counts: np.ndarray, statistic: Callable[[np.ndarray], np.ndarray]
-) -> _Measured:
-    """Return a statistic of items with its bootstrap interval. Undefined values are None.
-
-    Drawing items with replacement is drawing the number of items of each kind from a multinomial
-    distribution.
-
-    Args:
-        kinds: Summands of an item of each kind.
-        counts: Number of items of each kind.
-        statistic: Function from sums over items, one sample per row, to one value per row; NaN if
-            undefined.
-    """
-    items = int(counts.sum())
-    (value,) = statistic(counts[None] @ kinds)
-    if np.isnan(value):
-        return _Measured(items, None, None, None)
-    if items < MIN_ITEMS:
-        return _Measured(items, float(value), None, None)
-    drawn = np.random.default_rng(_SEED).multinomial(items, counts / items, RESAMPLES)
-    low, high = np.nanpercentile(statistic(drawn @ kinds), (2.5, 97.5))
-    return _Measured(items, float(value), float(low), float(high))
-
-
-def _kappas(counts: np.ndarray) -> np.ndarray:
-    """Compute Cohen's kappa of flattened tables of two annotators' levels.
-
-    See `PeopleAgreement` for NaN.
-    """
-    size = round(counts.shape[1] ** 0.5)
-    tables = counts.reshape(-1, size, size)
-    items = counts.sum(axis=1)
-    first = tables.sum(axis=2)
-    second = tables.sum(axis=1)
-    equal = np.trace(tables, axis1=1, axis2=2) / items
-    expected = (first * second).sum(axis=1) / items**2
-    # Whole numbers: the sum of a person's shares is not always exactly 1.
-    is_defined = (first.max(axis=1) < items) & (second.max(axis=1) < items) & (items >= MIN_ITEMS)
-    return np.divide(
-        equal - expected, 1 - expected, out=np.full(len(tables), np.nan), where=is_defined
-    )
