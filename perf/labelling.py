@@ -8,6 +8,7 @@ values.
 
 import argparse
 import json
+import os
 import random
 import sqlite3
 import subprocess
@@ -126,6 +127,7 @@ def measure(folder: Path, people: int, items: int, labels: int, *, is_study: boo
     )
     while b"Stop with" not in server.stdout.readline():
         pass
+    cpu_before = cpu_seconds(server.pid)
     most = 2 * (items - labels // 2) // people if is_study else items
     try:
         with ThreadPoolExecutor(people) as pool:
@@ -136,6 +138,7 @@ def measure(folder: Path, people: int, items: int, labels: int, *, is_study: boo
                 *(both for person_times in times_by_person for both in person_times), strict=True
             )
             times, page_times = sorted(label_times), sorted(page_times)
+        cpu_s = cpu_seconds(server.pid) - cpu_before
         with httpx.Client(base_url=address, timeout=600, follow_redirects=True) as client:
             base = str(client.get(f"/enter/{lead}").url)
             lead_s = {
@@ -151,10 +154,17 @@ def measure(folder: Path, people: int, items: int, labels: int, *, is_study: boo
         f"{percentile_95:.0f} ms, all under {1000 * times[-1]:.0f} ms; next page: median "
         f"{1000 * page_times[len(times) // 2]:.0f} ms, 95 % under "
         f"{1000 * page_times[int(0.95 * len(times))]:.0f} ms, "
-        f"all under {1000 * page_times[-1]:.0f} ms; "
+        f"all under {1000 * page_times[-1]:.0f} ms; {1000 * cpu_s / len(times):.1f} ms of the "
+        "server's CPU time per label with its next page; "
         + ", ".join(f"{page} page {seconds:.2f} s" for page, seconds in lead_s.items())
     )
     return times
+
+
+def cpu_seconds(process: int) -> float:
+    """Return the CPU time of a running process (Linux)."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def seconds_of(call: Callable[[], object]) -> float:

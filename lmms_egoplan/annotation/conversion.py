@@ -58,12 +58,16 @@ def convert(path: Path) -> None:
         with closing(connect(converted)) as new:
             new.execute("ATTACH DATABASE :path AS old", {"path": str(path)})
             create_tables(new)
-            _convert_settings(new)
+            dropped = _convert_settings(new)
             new.execute("COMMIT")
             _convert_rows(new)
             new.execute("DETACH DATABASE old")
         converted.replace(path)
     logger.warning(f"{path}: converted to format {FORMAT}. The original is in {copy}")
+    if dropped:
+        logger.warning(
+            f"{path}: these fields of its study no longer exist: {', '.join(sorted(dropped))}"
+        )
 
 
 def _keep_original(path: Path, scratch: Path) -> Path:
@@ -85,18 +89,21 @@ def _keep_original(path: Path, scratch: Path) -> Path:
     return copy
 
 
-def _convert_settings(connection: sqlite3.Connection) -> None:
-    """Copy the settings and the study, without `_OLD_FIELDS`."""
+def _convert_settings(connection: sqlite3.Connection) -> set[str]:
+    """Copy the settings and the study, without `_OLD_FIELDS`. Return those that had a value."""
+    dropped = set()
     for row in connection.execute("SELECT name, value FROM old.settings").fetchall():
         value = json.loads(row["value"])
         if row["name"] == "study":
             for part in [*value["people"].values(), *value["rounds"]]:
                 for field in _OLD_FIELDS:
-                    part.pop(field, None)
+                    if part.pop(field, None):
+                        dropped.add(field)
         connection.execute(
             "INSERT INTO settings (name, value) VALUES (:name, :value)",
             {"name": row["name"], "value": json.dumps(value)},
         )
+    return dropped
 
 
 def _convert_rows(connection: sqlite3.Connection) -> None:

@@ -102,6 +102,10 @@ def first(sent: Sent, name: str) -> str:
 class Guard:
     """Refuse requests for unknown hosts (DNS rebinding), and add missing `_HEADERS` to responses.
 
+    Starlette's `TrustedHostMiddleware` compares with a list of names, so it cannot accept every IP
+    address, and it answers without a page. Its `SessionMiddleware` has one cookie for all paths,
+    but each link has its own path.
+
     Args:
         hosts: Accepted host names. IP addresses and ``localhost`` are always accepted.
     """

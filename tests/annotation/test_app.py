@@ -196,6 +196,17 @@ def test_lead_sees_all_labels_and_decides(make):
     assert enter(address, store, "annotator-1").get("/adjudicate/0").status_code == 403
 
 
+def test_decision_page_reads_one_item(make, monkeypatch):
+    address, store = make(count=2, annotators=2, per_item=2)
+    for name, rating in (("annotator-1", "0"), ("annotator-2", "1")):
+        post(enter(address, store, name), rating=rating, comment=f"by {name}")
+    lead = enter(address, store, "lead")
+    monkeypatch.delattr(type(store), "labelled")
+    page = lead.get("/adjudicate/0").text
+    assert "by annotator-1" in page
+    assert "by annotator-2" in page
+
+
 def test_seniors_review_qualifications(make):
     address, store = make(count=3, annotators=1, per_item=1, qualification=1, seniors=2)
     client = enter(address, store, "annotator-1")
