@@ -411,12 +411,20 @@ class Assignments:
         rounds = self._values(position)
         return ADJUDICATION in rounds or not self._flow.differ(self.item(position), rounds)
 
-    def search_from(self, position: int = 0) -> None:
+    def search_from(self, position: int = 0, changed_stage: str = ADJUDICATION) -> None:
         """Make the next search for free items start at this position or earlier.
 
         Call this when slots change.
+
+        Args:
+            changed_stage: Stage of the slot that changed. This cannot free an item of an earlier
+                round. The lead's decision can change every stage.
         """
-        self._first_free = {key: min(first, position) for key, first in self._first_free.items()}
+        changed = {changed_stage, *self._later_stages(changed_stage)}
+        for key, first in self._first_free.items():
+            _, stage, _ = key
+            if stage in changed or changed_stage == ADJUDICATION:
+                self._first_free[key] = min(first, position)
 
     def standing(self, person: str) -> str:
         """Return how far a person is with the qualification.

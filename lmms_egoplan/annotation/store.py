@@ -415,7 +415,7 @@ class Store:
                 )
             state = "skipped" if values is None else self._state_of_label(slot.stage, values)
             _append(connection, slot.id, state, sent, seconds)
-            self.assignments.search_from(slot.position)
+            self.assignments.search_from(slot.position, slot.stage)
         return True
 
     def _state_of_label(self, stage: str, values: Values) -> str:
