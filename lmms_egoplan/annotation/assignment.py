@@ -9,6 +9,7 @@ from typing import Any
 from lmms_egoplan.annotation.database import Database
 from lmms_egoplan.annotation.flow import ADJUDICATION, Flow, Item
 from lmms_egoplan.annotation.forms import Values
+from lmms_egoplan.annotation.gold import GoldItems
 from lmms_egoplan.annotation.study import GOLD, MAIN, QUALIFICATION, TRAINING, Round
 from lmms_egoplan.errors import LmmsEgoplanError
 
@@ -58,11 +59,16 @@ class Slot:
 
 
 class Assignments:
-    """Decide which items each person of a database labels."""
+    """Decide which items each person of a database labels.
+
+    Attributes:
+        gold: Decides who gets which gold item.
+    """
 
     def __init__(self, database: Database, flow: Flow) -> None:
         self._database = database
         self._flow = flow
+        self.gold = GoldItems(database)
         # By person, stage and "new" or "again": no item before this position is free for that
         # person.
         self._first_free: dict[tuple[str, str, str], int] = {}
@@ -174,11 +180,14 @@ class Assignments:
     def state(self, person: str) -> str:
         """Return ``working``, or why nothing is open.
 
-        The reason is ``waiting`` (for seniors), ``failed`` or ``finished``.
+        The reason is ``waiting`` (for seniors), ``failed``, ``stopped`` (too many errors in gold
+        items) or ``finished``.
         """
         standing = self.standing(person)
         if standing in ("waiting", "failed"):
             return standing
+        if self.gold.is_stopped(person):
+            return "stopped"
         if self._open_slot(person) is not None or self._free(person) is not None:
             return "working"
         return "finished"
@@ -209,48 +218,24 @@ class Assignments:
         standing = self.standing(person)
         study = self._database.study
         group = self._group(person)
-        if standing in ("waiting", "failed") or group not in study.people:
+        is_learner = study.rounds[0].people == group
+        is_excluded = standing in ("waiting", "failed") or self.gold.is_stopped(person)
+        if is_excluded or group not in study.people:
             return None
-        is_learner = group == study.rounds[0].people
-        stages: list[tuple[str, str]] = []
-        if is_learner and self._is_gold_due(person):
-            stages.append((GOLD, GOLD))
-        if standing == "unqualified":
-            stages.append((QUALIFICATION, QUALIFICATION))
-        else:
-            stages += [
-                (round_.name, MAIN) for round_ in reversed(study.rounds) if round_.people == group
-            ]
         with self._database.lock:
             if is_learner and study.training:
                 free = self._first_item(person, [(TRAINING, TRAINING)])
                 if free is not None:
                     return free
+            if standing == "unqualified":
+                return self._first_item(person, [(QUALIFICATION, QUALIFICATION)])
+            gold_item = self.gold.next_item(person) if is_learner else None
+            if gold_item is not None:
+                return gold_item, GOLD
+            stages = [
+                (round_.name, MAIN) for round_ in reversed(study.rounds) if round_.people == group
+            ]
             return self._first_item(person, stages)
-
-    def _is_gold_due(self, person: str) -> bool:
-        """Return whether a person has taken enough items since their last gold item.
-
-        Items of training and qualification do not count.
-        """
-        gold = self._database.study.gold
-        if gold is None:
-            return False
-        rows = self._database.rows(
-            """
-            SELECT count(*) AS number FROM (
-                SELECT 1 FROM slots
-                WHERE person = :person AND stage NOT IN ('training', 'qualification', 'gold')
-                    AND id > (
-                        SELECT coalesce(max(id), 0) FROM slots
-                        WHERE person = :person AND stage = 'gold'
-                    )
-                LIMIT :every  -- more need not be counted
-            )
-            """,
-            {"person": person, "every": gold.every},
-        )
-        return rows[0]["number"] >= gold.every
 
     def _first_item(self, person: str, stages: Sequence[tuple[str, str]]) -> tuple[int, str] | None:
         """Find the first free item of these stages: new items, then those the person released.

@@ -15,7 +15,8 @@ from lmms_egoplan.annotation.agreement import WHEN_UNDEFINED, agreements, people
 from lmms_egoplan.annotation.assignment import Slot
 from lmms_egoplan.annotation.flow import ADJUDICATION, Item, Label, Labelled, values_by_round
 from lmms_egoplan.annotation.forms import Choice, Field, Form, FormError, Marks, Prose, Values
-from lmms_egoplan.annotation.store import PAGE, Person, Store, has_known, kept_predictions
+from lmms_egoplan.annotation.gold import has_known
+from lmms_egoplan.annotation.store import PAGE, Person, Store, kept_predictions
 from lmms_egoplan.annotation.study import ANNOTATOR, GOLD, QUALIFICATION, TRAINING
 
 # A row of keys for each field with options. z, n and g have other uses. The fifth row has the

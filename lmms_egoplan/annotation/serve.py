@@ -194,15 +194,15 @@ def _check_same_study(store: Store, flow: Flow, study: Study, team: Team) -> Non
     if _fixed(study, items_with_known) != _fixed(store.database.study, items):
         raise StoreError(
             f"--study {team.study}: {store.database.path} has another study or known values; "
-            "change only people"
+            "change only people and stop_after_errors"
         )
 
 
 def _update_people(store: Store, study: Study | None, team: Team) -> None:
-    """Add people and replace links, as the options demand."""
+    """Add people, replace links and change `Gold.stop_after_errors`, as the options demand."""
     store.renew_links(team.renew)
     if study:
-        store.change_people(study.people)
+        store.change_people(study.people, study.gold)
     elif team.annotators is not None:
         people = store.database.study.people
         group = people[ANNOTATOR].model_copy(update={"count": team.annotators})
@@ -214,7 +214,8 @@ def _fixed(study: Study, items: Sequence[Item]) -> Any:
 
     The known values of the items take the place of their files.
     """
-    fixed = study.model_dump(exclude={"people": True, "training": True, "gold": {"labels"}})
+    changeable = {"labels", "stop_after_errors"}
+    fixed = study.model_dump(exclude={"people": True, "training": True, "gold": changeable})
     return fixed, {*study.people}, [(item.id, item.known) for item in items if item.known]
 
 
@@ -299,14 +300,30 @@ def _seconds_per_label(store: Store, round_: Round) -> tuple[int, float | None]:
 def _plan_of_parts(store: Store) -> Iterator[str]:
     """Yield the number of training, qualification and gold items."""
     study = store.database.study
+    people = f"{study.learners} {study.rounds[0].people}s"
     rows = store.database.rows(
         "SELECT part, count(*) AS number FROM items WHERE part != 'main' GROUP BY part"
     )
     for row in rows:
-        yield (
-            f"{row['part'].capitalize()}: {row['number']:,} items, each labelled by all "
-            f"{study.learners} {study.rounds[0].people}s"
-        )
+        items = f"{row['part'].capitalize()}: {row['number']:,} items"
+        if row["part"] == GOLD:
+            yield f"{items}, {_num_gold(store):,} labels if all {people} label the same number"
+        else:
+            yield f"{items}, each labelled by all {people}"
+
+
+def _num_gold(store: Store) -> int:
+    """Return the number of labels of gold items if all learners label the same number of others."""
+    study = store.database.study
+    group = study.rounds[0].people
+    totals = store.totals()
+    needed = sum(totals.get(round_.name, 0) for round_ in study.rounds if round_.people == group)
+    fewest, num_with_one_more = divmod(needed, study.learners)
+    number = 0
+    for index in range(study.learners):
+        others = fewest + (index < num_with_one_more)
+        number += store.assignments.gold.num_asked(f"{group}-{index + 1}", others)
+    return number
 
 
 def listen(host: str, port: int) -> socket.socket:

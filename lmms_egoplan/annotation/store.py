@@ -28,12 +28,13 @@ from lmms_egoplan.annotation.database import (
 )
 from lmms_egoplan.annotation.flow import ADJUDICATION, Flow, Item, Label, Labelled, Skip
 from lmms_egoplan.annotation.forms import FormError, Values
+from lmms_egoplan.annotation.gold import has_known
 from lmms_egoplan.annotation.study import (
     ANNOTATOR,
-    GOLD,
     MAIN,
     QUALIFICATION,
     TRAINING,
+    Gold,
     Group,
     Round,
 )
@@ -182,14 +183,19 @@ class Store:
                 add_items(connection, self.database.study, added, {})
         return len(added)
 
-    def change_people(self, people: Mapping[str, Group]) -> None:
+    def change_people(self, people: Mapping[str, Group], gold: Gold | None = None) -> None:
         """Add people to the groups.
+
+        Args:
+            people: All groups by name.
+            gold: New settings of the gold items; None to keep those of the database.
 
         Raises:
             LmmsEgoplanError: A group has more people already, or there are other groups.
         """
         self._check_groups(people)
-        study = self.database.study.model_copy(update={"people": dict(people)})
+        gold = gold or self.database.study.gold
+        study = self.database.study.model_copy(update={"people": dict(people), "gold": gold})
         with self.database.writing() as connection:
             add_people(connection, study)
             self.assignments.search_from()
@@ -345,7 +351,7 @@ class Store:
         """Return the number of a person's labels, and their share of all labels of their group.
 
         Everybody in a group has the same share. Both numbers include training, qualification and
-        gold items.
+        gold items, the second one the mean number of these.
         """
         study = self.database.study
         group = study.people[person.group]
@@ -355,7 +361,8 @@ class Store:
         )
         share = in_rounds / group.count
         if person.group == study.rounds[0].people:
-            in_parts = sum(totals.get(part, 0) for part in (TRAINING, QUALIFICATION, GOLD))
+            share += self.assignments.gold.mean_asked(share)
+            in_parts = sum(totals.get(part, 0) for part in (TRAINING, QUALIFICATION))
             share += in_parts / group.count
         rows = self.database.rows(
             "SELECT count(*) AS number FROM labelled WHERE person = :person",
@@ -742,11 +749,6 @@ def _changed_rows(known: Mapping[str, Item], stored: Mapping[str, Item]) -> list
         if shown != as_json(stored[name].contents) or hidden != as_json(stored[name].hidden):
             rows.append({"id": name, "shown": shown, "hidden": hidden})
     return rows
-
-
-def has_known(known: Values, values: Values) -> bool:
-    """Return whether a label has all of the known values."""
-    return all(values.get(name) == value for name, value in known.items())
 
 
 def kept_predictions(labelled: Labelled) -> list[str]:

@@ -95,11 +95,15 @@ class Gold(_StudyPart):
 
     Attributes:
         labels: File that `read_known` reads.
-        every: A person gets a gold item after this number of other items.
+        every: A person gets one gold item with this number of other items, at a random place among
+            them.
+        stop_after_errors: Number of wrong labels of gold items after which a person gets no new
+            items; None for no limit.
     """
 
     labels: Text
     every: _Count
+    stop_after_errors: _Count | None = None
 
 
 class Study(_StudyPart):

@@ -3,7 +3,7 @@
 import json
 import random
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 import httpx
 import pytest
@@ -117,7 +117,6 @@ def test_gold_items_look_like_others_and_are_not_exported(start_study, tmp_path)
                     kind = bool(item.known)
                     if rated[person]:  # The guide is open at first.
                         pages["item"][kind].add(normalized(client.page.text))
-                    if len(rated[person]) % 4 == 2:
                         refused = client.post(where.replace("label", "skip"), data=hidden)
                         pages["refused skip"][kind].add(
                             (refused.status_code, normalized(refused.text))
@@ -145,18 +144,20 @@ def test_gold_items_look_like_others_and_are_not_exported(start_study, tmp_path)
         both = by_kind[True] & by_kind[False]
         assert both == by_kind[True], name
     for person, ratings in rated.items():
-        stages = [stage for stage, _ in slots_of(store, person)]
-        assert stages == ["rate", "rate", "rate", "gold"] * 3
+        stages = Counter(stage for stage, _ in slots_of(store, person))
+        assert stages == {"rate": 9, "gold": 3}  # with the item that is open
+        num_gold = sum(f"text/{number}" in ratings for number in golden)
         right = sum(
             ratings[f"text/{number}"] == golden[number]["rating"]
             for number in golden
             if f"text/{number}" in ratings
         )
         assert (
-            f'<td class="number">{right} of 2</td>' in re.search(rf'"row">{person}</th>.*', lead)[0]
+            f'<td class="number">{right} of {num_gold}</td>'
+            in re.search(rf'"row">{person}</th>.*', lead)[0]
         )
         progress = next(row for row in store.progress() if row.person == person)
-        assert (progress.gold_right, progress.gold) == (right, 2)
+        assert (progress.gold_right, progress.gold) == (right, num_gold)
     out = tmp_path / "out"
     export(store.flow, store.labelled(), out)
     exported = [json.loads(line) for line in read_text(out / "labels.jsonl").splitlines()]
@@ -174,12 +175,13 @@ def test_gold_items_have_predictions_and_no_position(start_study, tmp_path):
         "12 predicted and 0 not imported"
     )
     with visited(store) as client:
-        for stage in ("rate", "rate", "rate", "gold"):
+        for _ in range(4):
             assert "The form starts with a prediction." in client.page.text
-            assert slots_of(store, "annotator-1")[-1][0] == stage
             number = re.search(r"label/(\d+)", client.page.text)[1]
             assert f'data-draft="{store.database.mark} {number}"' in client.page.text
             post(client, rating="1")
+        stages = Counter(stage for stage, _ in slots_of(store, "annotator-1")[:4])
+        assert stages == {"rate": 3, "gold": 1}
         assert kept_predictions(store.labelled()) == [
             "Labels that started with a prediction: 3, kept unchanged: 3"
         ]
@@ -187,7 +189,7 @@ def test_gold_items_have_predictions_and_no_position(start_study, tmp_path):
 
 def test_skipped_gold_items_are_not_exported_as_skipped(start_study, tmp_path):
     store = start_study(GOLD, count=12, known=known(2))
-    for _ in range(3):
+    while store.assignments.next_slot("annotator-1").stage != "gold":
         label(store, "annotator-1")
     assert skip(store, "annotator-1").stage == "gold"
     assert label(store, "annotator-1").stage == "rate"

@@ -113,6 +113,10 @@ WRONG = {
     ): (RATING + (
         "gold: {labels: known.jsonl, every: 2}\n"
     ), "known.jsonl: cannot read the known values"),
+    "gold stop 0": (
+        RATING + "gold: {labels: known.jsonl, every: 2, stop_after_errors: 0}\n",
+        "gold.stop_after_errors: .*0",
+    ),
     "gold every 0": (RATING + "gold: {labels: known.jsonl, every: 0}\n", "gold.every: .*0"),
 }  # fmt: skip
 
