@@ -134,7 +134,7 @@ class LabelledPlans(Flow):
         )
         return Form(parts, fields)
 
-    def scales(self) -> Sequence[Scale]:
+    def scales(self, _labelled: Labelled) -> Sequence[Scale]:
         """Return a scale for each verdict and for the presence of each error type."""
         verdicts = [Scale(name.capitalize(), ("0", "1"), itemgetter(name)) for name in VERDICTS]
         errors = [

@@ -115,7 +115,7 @@ class SelectedCircumstances(Flow):
         )
         return Form(parts, (plausible, expressible, rewritten))
 
-    def scales(self) -> Sequence[Scale]:
+    def scales(self, _labelled: Labelled) -> Sequence[Scale]:
         """Return a scale for each question.
 
         Only plausible circumstances have a value on the second.

@@ -119,7 +119,7 @@ def _scales(flow: Flow, labelled: Labelled) -> Iterator[tuple[Scale, Units]]:
     """Yield each scale of a flow with the values on it."""
     stage = flow.agreement_stage or flow.stages[0].name
     labels_by_item = [labelled.labels_of(item, stage) for item in labelled.items]
-    for scale in flow.scales():
+    for scale in flow.scales(labelled):
         yield scale, [_values_by_person(scale, labels) for labels in labels_by_item]
 
 

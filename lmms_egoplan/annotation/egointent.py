@@ -165,14 +165,13 @@ class RevisedSteps(Flow):
             fields += _place_fields(current)
         return Form((film,), tuple(fields))
 
-    def scales(self) -> Sequence[Scale]:
+    def scales(self, labelled: Labelled) -> Sequence[Scale]:
         """Return the scales for the reviewers' agreement.
 
         For each label, whether it is kept and whether it is supported; and for the boundary.
         """
         scales = []
-        for name in FIELDS:
-            title = name.replace("_", " ").capitalize()
+        for name, title in _titles(labelled.items).items():
             verdict = f"supported_{name}"
             is_kept = partial(_answer, verdict, _REJECTIONS)
             is_supported = partial(_answer, verdict, _UNSUPPORTED)
@@ -364,7 +363,9 @@ def _audit(labelled: Labelled, steps: Sequence[Mapping[str, Any]]) -> list[Rate]
     supported = []
     for values in judged:
         supported.append([verdict not in _UNSUPPORTED for verdict in _verdicts(values)])
+    titles = _titles(labelled.items)
     return audit(
+        {field: title.lower().replace(" ", "_") for field, title in titles.items()},
         revisions,
         boundaries=[values[_BOUNDARY] == "yes" for values in bounded],
         supported=supported,
@@ -372,6 +373,18 @@ def _audit(labelled: Labelled, steps: Sequence[Mapping[str, Any]]) -> list[Rate]
         durations=[step["end_sec"] - step["start_sec"] for step in steps],
         rejections=rejections,
     )
+
+
+def _titles(items: Sequence[Item]) -> dict[str, str]:
+    """Return the steps' name for each label: ``Global intent`` only in the release's version 1.
+
+    Names of steps from several versions are joined.
+    """
+    titles = {}
+    for field in FIELDS:
+        distinct = dict.fromkeys(item.contents["titles"][field] for item in items)
+        titles[field] = " or ".join(distinct)
+    return titles
 
 
 def _verdicts(values: Values) -> list[str]:

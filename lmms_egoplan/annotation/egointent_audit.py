@@ -1,7 +1,7 @@
 """Audit the labels and cuts of EgoIntent's steps: rates and durations next to the paper's."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -115,6 +115,7 @@ class Rate:
 
 
 def audit(
+    names: Mapping[str, str],
     revisions: Sequence[tuple[dict[str, str], dict[str, Any]]],
     boundaries: Sequence[bool],
     supported: Sequence[Sequence[bool]],
@@ -125,6 +126,7 @@ def audit(
     """Compute the rates of sec. 3.3 and the durations of sec. 3.4.
 
     Args:
+        names: The name of each label in the rates, by field.
         revisions: For each revised step, the candidates and the first person's values.
         boundaries: For each reviewed step, whether its outcome is not yet visible at the cut.
         supported: For each reviewed step, the verdicts on whether its three labels are supported.
@@ -135,7 +137,7 @@ def audit(
             values of `REJECTIONS`.
     """
     return [
-        *_rates_of_revisions(revisions),
+        *_rates_of_revisions(names, revisions),
         *_rates_of_support(supported),
         *_rates_of_rejections(rejections),
         *_rates_of_cuts(moves, boundaries),
@@ -144,6 +146,7 @@ def audit(
 
 
 def _rates_of_revisions(
+    names: Mapping[str, str],
     revisions: Sequence[tuple[dict[str, str], dict[str, Any]]],
 ) -> Iterator[Rate]:
     """Yield, for each label, the rate of candidates that were rewritten for hindsight."""
@@ -152,7 +155,8 @@ def _rates_of_revisions(
             values[f"supported_{field}"] == "no" and values[field] != labels[field]
             for labels, values in revisions
         ]
-        yield _share(f"candidates_rewritten_for_hindsight_{field}", rewritten)
+        rate = _share(f"candidates_rewritten_for_hindsight_{field}", rewritten)
+        yield replace(rate, rate=f"candidates_rewritten_for_hindsight_{names[field]}")
 
 
 def _rates_of_support(supported: Sequence[Sequence[bool]]) -> Iterator[Rate]:

@@ -103,7 +103,7 @@ class VerifiedQuestions(Flow):
         reason = Choice("reason", "Why skip?", reasons, applies=("choice", (SKIP,)))
         return Form(tuple(parts), (Choice("choice", "What comes next?", options), reason))
 
-    def scales(self) -> Sequence[Scale]:
+    def scales(self, _labelled: Labelled) -> Sequence[Scale]:
         """Return the scale of choices, including skip."""
         return [Scale("Choice", (*LETTERS, SKIP), itemgetter("choice"))]
 

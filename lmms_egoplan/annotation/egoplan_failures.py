@@ -67,7 +67,7 @@ class LabelledFailures(Flow):
             (Choice("type", "What explains the choice best?", options),),
         )
 
-    def scales(self) -> Sequence[Scale]:
+    def scales(self, _labelled: Labelled) -> Sequence[Scale]:
         """Return the scale of types."""
         return [Scale("Type", tuple(FAILURES), itemgetter("type"))]
 

@@ -252,7 +252,7 @@ class RatedAnswers(Flow):
             (Choice("rating", "How right is the answer?", _OPTIONS),),
         )
 
-    def scales(self) -> Sequence[Scale]:
+    def scales(self, _labelled: Labelled) -> Sequence[Scale]:
         """Return the scale of ratings."""
         return [Scale("Rating", LEVELS, _rating, is_ordered=True)]
 

@@ -254,7 +254,7 @@ class WrittenQuestions(Flow):
         definitions = [f"{name.capitalize()}: {text}" for name, text in _DEFINITIONS.items()]
         return [*paragraphs, *definitions, source]
 
-    def scales(self) -> Sequence[Scale]:
+    def scales(self, _labelled: Labelled) -> Sequence[Scale]:
         """Return a scale for each criterion. Only reviews have values."""
         return [
             Scale(title, ("no", "yes"), partial(optional_value, name))

@@ -284,8 +284,8 @@ class Flow(ABC):
         """
         return GUIDES[self.name]
 
-    def scales(self) -> Sequence[Scale]:
-        """Return the scales for agreement. By default there are none."""
+    def scales(self, _labelled: Labelled) -> Sequence[Scale]:
+        """Return the scales for the agreement of these labels. By default there are none."""
         return ()
 
     def differ(self, _item: Item, _rounds: Mapping[str, Sequence[Values]]) -> bool:

@@ -32,7 +32,7 @@ class Rating(Flow):
         options = tuple(Option(level, level) for level in LEVELS)
         return Form((Prose("Text", contents["text"]),), (Choice("rating", "Rating", options),))
 
-    def scales(self):
+    def scales(self, labelled):
         return [Scale("Rating", (0, 1), lambda values: int(values["rating"]), is_ordered=True)]
 
     def differ(self, item, rounds):

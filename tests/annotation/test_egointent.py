@@ -270,8 +270,18 @@ def test_guide_and_page_use_the_label_names_of_the_record(source, keys, titles):
     assert all(f'"{title}: ' in configuration for title in titles)
     label(store, lambda stage, values, page: values)
     store.close()
-    (line,) = export(store)[0].read_text().splitlines()
+    steps, *_ = export(store)
+    (line,) = steps.read_text().splitlines()
     assert {*record} - {"unverified"} <= json.loads(line).keys()
+    agreement = (steps.parent / "agreement.csv").read_text()
+    audit = (steps.parent / "audit.csv").read_text()
+    for title in titles:
+        assert f"\n{title}: kept as it is," in agreement
+        assert f"\n{title}: supported," in agreement
+        name = title.lower().replace(" ", "_")
+        assert f"\ncandidates_rewritten_for_hindsight_{name}," in audit
+    assert agreement.count(": supported,") == audit.count("\ncandidates_rewritten") == 3
+    assert re.search("rewritten_for_hindsight_.*,6.1,.*\n.*,13.7,", audit)
 
 
 def test_invalid_values_are_refused(source):

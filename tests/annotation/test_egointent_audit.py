@@ -8,6 +8,7 @@ from lmms_egoplan.benchmarks.egointent.prompts import FIELDS
 from lmms_egoplan.errors import LmmsEgoplanError
 
 LABELS = dict.fromkeys(FIELDS, "as it was")
+NAMES = {field: field for field in FIELDS}
 
 
 def revision(**changes):
@@ -28,7 +29,9 @@ def test_rates_are_counted():
     rejections = ["confusion", "no", "confusion", "other"]
     rates = {
         rate.rate: rate
-        for rate in audit(revisions, [True, True, False], supported, moves, durations, rejections)
+        for rate in audit(
+            NAMES, revisions, [True, True, False], supported, moves, durations, rejections
+        )
     }
     assert {name: (rate.value, rate.count, rate.of) for name, rate in rates.items()} == {
         "candidates_rewritten_for_hindsight_local_intent": (0.0, 0, 4),
@@ -60,7 +63,7 @@ def test_rates_are_counted():
 
 
 def test_rates_include_the_papers_values():
-    rates = {rate.rate: rate for rate in audit([], [], [], [], [])}
+    rates = {rate.rate: rate for rate in audit(NAMES, [], [], [], [], [])}
     assert {rate.value for rate in rates.values()} == {"n/a"}
     assert {rate.paper for rate in rates.values()} == {
         6.1,
@@ -82,7 +85,7 @@ def test_rates_include_the_papers_values():
 
 @pytest.mark.parametrize("revisions", [[], [revision()]])
 def test_audit_file_round_trip(tmp_path, revisions):
-    rates = audit(revisions, [], [], [-0.25], [])
+    rates = audit(NAMES, revisions, [], [], [-0.25], [])
     (tmp_path / AUDIT).write_text(audit_csv(rates), encoding="utf-8", newline="")
     assert [astuple(rate) for rate in read_audit(tmp_path)] == [
         tuple(map(str, astuple(rate))) for rate in rates
@@ -91,7 +94,7 @@ def test_audit_file_round_trip(tmp_path, revisions):
 
 @pytest.mark.parametrize("cells", ["1", "cuts_moved,1,2,3,4,5,6,7,8"])
 def test_line_with_wrong_number_of_values_names_the_file(tmp_path, cells):
-    text = audit_csv(audit([], [], [], [], []))
+    text = audit_csv(audit(NAMES, [], [], [], [], []))
     (tmp_path / AUDIT).write_text(f"{text}{cells}\n", encoding="utf-8")
     with pytest.raises(LmmsEgoplanError, match=r"audit\.csv"):
         read_audit(tmp_path)

@@ -275,7 +275,7 @@ def test_kept_steps_rates_and_clips_equal_a_slow_count(store, tmp_path, seed):
 
     # Agreement of the reviewers.
     reviews = [by for (_, stage), by in sent.items() if stage == "review"]
-    for scale in FLOW.scales():
+    for scale in FLOW.scales(store.labelled()):
         units = [{name: scale.value_of(values) for name, values in by.items()} for by in reviews]
         measured = measure(scale, units)
         assert measured.items == SAMPLES["review"]
