@@ -376,7 +376,7 @@ def _audit(labelled: Labelled, steps: Sequence[Mapping[str, Any]]) -> list[Rate]
 
 
 def _titles(items: Sequence[Item]) -> dict[str, str]:
-    """Return the steps' name for each label: ``Global intent`` only in the release's version 1.
+    """Return the steps' name for each label: ``Global intent`` only in version 1.
 
     Names of steps from several versions are joined.
     """

@@ -176,14 +176,18 @@ def until(page, expression):
     wait_until(lambda: page.evaluate(expression))
 
 
+VIDEO = "document.querySelector('video')"
+
+
 def watch(hand):
-    """Play the clip to its end or to the cut."""
-    until(hand.page, "document.querySelector('video').readyState >= 2")
-    hand.play()
-    until(
-        hand.page,
-        "document.querySelector('video').paused && document.querySelector('video').currentTime > 0",
+    """See the clip play by itself, or again after the cut has moved, until it repeats."""
+    until(hand.page, f"{VIDEO}.readyState >= 2")
+    if hand.page.evaluate(f"{VIDEO}.paused"):
+        hand.play()
+    hand.page.evaluate(
+        f"{VIDEO}.addEventListener('seeking', () => {{ {VIDEO}.dataset.repeats = 'yes'; }})"
     )
+    until(hand.page, f"{VIDEO}.dataset.repeats === 'yes' && !{VIDEO}.paused")
 
 
 def seen(page):
@@ -407,6 +411,55 @@ def test_egointent_names_the_place_of_unverified_steps(demo, hand, tmp_path):
     store.close()
     revised = json.loads(read_text(tmp_path / "out" / "steps.jsonl"))
     assert (revised["environment"], revised["scenario"]) == ("outdoor", "yard")
+
+
+def area(page, selector):
+    """Return the area of an element, in square pixels."""
+    box = page.locator(selector).first.bounding_box()
+    return box["width"] * box["height"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("egointent", marks=pytest.mark.whole),
+        pytest.param("egoplan", marks=pytest.mark.nightly),
+    ],
+)
+def test_clip_is_the_largest_element_and_choices_stay_visible(start, browser, name):
+    store = start(name)
+    with served(store) as address, browser.tab(address, store, "annotator-1") as page:
+        until(page, f"{VIDEO}.currentTime > 0")
+        assert page.evaluate(f"{VIDEO}.muted && {VIDEO}.loop && !{VIDEO}.paused")
+        page.keyboard.press("g")  # closes the guide
+        for width in (1440, 1024):
+            page.set_viewport_size({"width": width, "height": 900})
+            clip = area(page, "video")
+            for other in ("#label", "img"):
+                assert not page.locator(other).count() or area(page, other) < clip
+        page.set_viewport_size({"width": 390, "height": 844})
+        clip = page.locator("video").bounding_box()
+        option = page.locator(".option").first.bounding_box()
+        save = page.locator(".save button").bounding_box()
+        assert 0 < clip["y"] < option["y"]
+        assert option["y"] + option["height"] <= save["y"]
+        assert save["y"] + save["height"] <= 844
+        # Half of the clip is above the form.
+        form = page.locator("#label").bounding_box()
+        assert clip["y"] + clip["height"] / 2 < form["y"]
+        # The speed stays for the next clip.
+        for key, speed in (("+", 1.5), ("+", 2), ("-", 1.5), ("-", 1), ("-", 0.5)):
+            page.keyboard.press(key)
+            assert page.evaluate(f"{VIDEO}.playbackRate") == speed
+        page.click("button:has-text('Slower')")
+        page.reload()
+        assert page.evaluate(f"{VIDEO}.playbackRate") == 0.25
+        assert page.inner_text(".speed output") == "0.25\u00d7"
+        page.keyboard.press("-")
+        assert page.evaluate(f"{VIDEO}.playbackRate") == 0.25
+        page.emulate_media(reduced_motion="reduce")
+        page.reload()
+        assert page.evaluate(f"{VIDEO}.paused")
 
 
 @pytest.mark.nightly

@@ -64,7 +64,29 @@ function candidates() {
   });
 }
 
-// The clip shows the last frame before the cut and plays up to it. The frame at the cut itself is not shown.
+// The clip plays by itself, unless the person prefers reduced motion, at the speed of the clip before.
+const speeds = [0.25, 0.5, 1, 1.5, 2, 4];
+function playback() {
+  const video = document.querySelector("video");
+  if (!video) return;
+  const output = document.querySelector(".speed output");
+  const set = (speed) => {
+    video.playbackRate = speed;
+    output.textContent = `${speed}\u00d7`;
+    localStorage.setItem("speed", speed);
+  };
+  document.querySelectorAll("button[data-faster]").forEach((button) => button.addEventListener("click", () => {
+    const index = speeds.indexOf(video.playbackRate) + Number(button.dataset.faster);
+    set(speeds[Math.min(speeds.length - 1, Math.max(0, index))]);
+  }));
+  const speed = Number(localStorage.getItem("speed"));
+  set(speeds.includes(speed) ? speed : 1);
+  // Browsers may refuse. The controls still play the clip.
+  if (!matchMedia("(prefers-reduced-motion: reduce)").matches) video.play().catch(() => {});
+}
+
+// The clip plays up to the cut, again and again. The frame at the cut itself is not shown. While the cut moves, the clip
+// shows the last frame before it.
 function moments() {
   const video = document.querySelector("video");
   form.querySelectorAll("input[data-times]").forEach((input) => {
@@ -79,13 +101,15 @@ function moments() {
       video.pause();
       video.currentTime = last();
     };
-    const halt = () => {
+    // Seconds in the clip, somewhat before the cut.
+    const end = () => input.value - input.dataset.start - input.dataset.step / 4;
+    const repeat = () => {
       if (video.paused) return;
-      if (video.currentTime < last()) { requestAnimationFrame(halt); return; }
-      video.pause();
-      video.currentTime = last();
+      // The next check is about 1/60 s later.
+      if (!video.seeking && video.currentTime + video.playbackRate / 60 >= end()) video.currentTime = 0;
+      requestAnimationFrame(repeat);
     };
-    video?.addEventListener("play", () => { if (video.currentTime >= last() - input.dataset.step / 4) video.currentTime = 0; requestAnimationFrame(halt); });
+    video?.addEventListener("play", () => requestAnimationFrame(repeat));
     input.addEventListener("input", () => { input.value = times[nearest()]; show(); });
     input.closest("fieldset").querySelectorAll("button[data-move]").forEach((button) => button.addEventListener("click", () => {
       input.value = times[Math.min(times.length - 1, Math.max(0, nearest() + Number(button.dataset.move)))];
@@ -109,6 +133,7 @@ function keys() {
     const video = document.querySelector("video");
     if (key === "z") document.getElementById("mine")?.click();
     else if (key === "g" && guide) guide.open = !guide.open;
+    else if ((key === "-" || key === "+") && video) document.querySelector(`button[data-faster="${key === "-" ? -1 : 1}"]`).click();
     else if (!form) return;
     else if (key === "n") form.elements.comment.focus();
     else if (key === "enter" && !target.matches("button, a, summary, video")) form.requestSubmit();
@@ -148,3 +173,4 @@ function draft() {
 keys();
 if (form) { draft(); timed(); dependent(); marks(); candidates(); moments(); }
 else sessionStorage.clear();
+playback();
