@@ -65,7 +65,7 @@ function candidates() {
 }
 
 // The clip plays by itself, unless the person prefers reduced motion, at the speed of the clip before.
-const speeds = [0.25, 0.5, 1, 1.5, 2, 4];
+const speeds = [0.25, 0.5, 1, 1.5, 2];
 function playback() {
   const video = document.querySelector("video");
   if (!video) return;
@@ -85,8 +85,8 @@ function playback() {
   if (!matchMedia("(prefers-reduced-motion: reduce)").matches) video.play().catch(() => {});
 }
 
-// The clip plays up to the cut, again and again. The frame at the cut itself is not shown. While the cut moves, the clip
-// shows the last frame before it.
+// The clip plays up to the cut, stops at the last frame before it for half a second, and repeats. The frame at the cut
+// itself is not shown. While the cut moves, the clip shows the last frame before it.
 function moments() {
   const video = document.querySelector("video");
   form.querySelectorAll("input[data-times]").forEach((input) => {
@@ -94,22 +94,31 @@ function moments() {
     const output = input.closest("fieldset").querySelector("output");
     const nearest = () => times.reduce((best, time, index) => (Math.abs(time - input.value) < Math.abs(times[best] - input.value) ? index : best), 0);
     const last = () => Math.max(0, input.value - input.dataset.start - input.dataset.step / 2);
+    let rewinding;
     const show = () => {
+      clearTimeout(rewinding);
       output.textContent = `${Number(input.value).toFixed(3)} s`;
       input.setAttribute("aria-valuetext", output.textContent);
       if (!video) return;
       video.pause();
       video.currentTime = last();
     };
-    // Seconds in the clip, somewhat before the cut.
-    const end = () => input.value - input.dataset.start - input.dataset.step / 4;
     const repeat = () => {
       if (video.paused) return;
-      // The next check is about 1/60 s later.
-      if (!video.seeking && video.currentTime + video.playbackRate / 60 >= end()) video.currentTime = 0;
-      requestAnimationFrame(repeat);
+      // The next check is about 1/60 s later, and the clip may play on for some frames of the screen after it.
+      if (video.currentTime + video.playbackRate / 15 < last()) {
+        requestAnimationFrame(repeat);
+        return;
+      }
+      video.pause();
+      video.currentTime = last();
+      rewinding = setTimeout(() => { video.currentTime = 0; video.play(); }, 500);
     };
-    video?.addEventListener("play", () => requestAnimationFrame(repeat));
+    video?.addEventListener("play", () => {
+      clearTimeout(rewinding);
+      if (video.currentTime >= last() - input.dataset.step / 4) video.currentTime = 0;
+      requestAnimationFrame(repeat);
+    });
     input.addEventListener("input", () => { input.value = times[nearest()]; show(); });
     input.closest("fieldset").querySelectorAll("button[data-move]").forEach((button) => button.addEventListener("click", () => {
       input.value = times[Math.min(times.length - 1, Math.max(0, nearest() + Number(button.dataset.move)))];
