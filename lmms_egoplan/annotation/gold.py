@@ -58,20 +58,20 @@ class GoldItems:
                 never_had.append(position)
         return next(iter([*never_had, *again]), None)
 
-    def num_asked(self, person: str, others: int) -> int:
+    def num_asked(self, person: str, num_main: int) -> int:
         """Return how many gold items a person gets with this number of items in the rounds."""
         gold = self._database.study.gold
         if gold is None:
             return 0
-        blocks, rest = divmod(others, gold.every)
+        blocks, rest = divmod(num_main, gold.every)
         # The items before the place in the last, unfinished block are other ones.
         is_reached = self._place(person, blocks, gold.every) <= rest
         return min(blocks + is_reached, len(self._positions))
 
-    def mean_asked(self, others: float) -> float:
+    def mean_asked(self, num_main: float) -> float:
         """Return the mean number of gold items with this number of items in the rounds."""
         gold = self._database.study.gold
-        return min(others / gold.every, len(self._positions)) if gold else 0.0
+        return min(num_main / gold.every, len(self._positions)) if gold else 0.0
 
     def is_stopped(self, person: str) -> bool:
         """Return whether a person has labelled too many gold items wrongly to get new items.

@@ -321,8 +321,8 @@ def _num_gold(store: Store) -> int:
     fewest, num_with_one_more = divmod(needed, study.learners)
     number = 0
     for index in range(study.learners):
-        others = fewest + (index < num_with_one_more)
-        number += store.assignments.gold.num_asked(f"{group}-{index + 1}", others)
+        num_main = fewest + (index < num_with_one_more)
+        number += store.assignments.gold.num_asked(f"{group}-{index + 1}", num_main)
     return number
 
 

@@ -172,7 +172,7 @@ def test_people_get_no_items_after_a_number_of_errors(start_study, capsys):
     assert states == {"annotator-1": "stopped", "annotator-2": "working"}
     print_status(store)
     assert re.search(r"annotator-1.*stopped.*0 of 2", capsys.readouterr().out)
-    # Corrections do not tell which items are gold items.
+    # Corrections do not reveal the gold items.
     for row in store.database.rows("SELECT id FROM slots WHERE person = 'annotator-1'"):
         slot = store.assignments.slot(row["id"], "annotator-1")
         store.save(slot, f"corrected {slot.id}", {"rating": "1"})
