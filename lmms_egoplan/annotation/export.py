@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, fields, replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,17 @@ from lmms_egoplan.annotation.agreement import (
 )
 from lmms_egoplan.annotation.clips import Media, MediaFolder
 from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Labelled
-from lmms_egoplan.annotation.forms import Choice, Field, Form, FormPart, Picture, Steps, Words
-from lmms_egoplan.annotation.pages import environment
+from lmms_egoplan.annotation.forms import (
+    Choice,
+    Field,
+    Form,
+    FormPart,
+    Moment,
+    Picture,
+    Steps,
+    Words,
+)
+from lmms_egoplan.annotation.pages import environment, field_keys
 from lmms_egoplan.annotation.study import GOLD, TRAINING
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
@@ -159,6 +168,7 @@ def task_data(form: Form, show: Callable[[Media], str] | None = None) -> dict[st
         show: Returns the address of a picture or clip; None without them.
     """
     data: dict[str, Any] = {}
+    keys = field_keys(form)
     for name, part in _named(form):
         if not isinstance(part, Picture):
             data[name] = numbered(part.steps) if isinstance(part, Steps) else part.text
@@ -167,14 +177,42 @@ def task_data(form: Form, show: Callable[[Media], str] | None = None) -> dict[st
         data[f"{name}_title"] = part.title
     for field in form.fields:
         if isinstance(field, Choice) and _varies(field):
-            data[field.name] = [
-                {"value": option.text, "alias": option.value} for option in field.options
-            ]
+            data[field.name] = _options(field, keys.get(field.name, {}))
         elif isinstance(field, Words):
             data[field.name] = field.initial
+        elif isinstance(field, Moment):
+            data |= _moment_data(field)
         if field.help:
             data[f"{field.name}_help"] = field.help
     return data
+
+
+def _options(field: Choice, keys: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return the options of a field for Label Studio, with their keys."""
+    options = []
+    for option in field.options:
+        attributes = {"value": option.text, "alias": option.value}
+        if option.value in keys:
+            attributes["hotkey"] = keys[option.value]
+        options.append(attributes)
+    return options
+
+
+def _moment_data(field: Moment) -> dict[str, Any]:
+    """Return the current time in seconds of the clip, and the clip's start in the video.
+
+    Label Studio's player starts at 0.
+    """
+    times = field.clip_times
+    current = times[field.times.index(field.initial)]
+    return {
+        field.name: current,
+        f"{field.name}_start": field.start,
+        f"{field.name}_clip": (
+            f"The clip starts at {field.start:.3f} s of the video. Enter seconds of the clip, from "
+            f"{times[0]:.3f} to {times[-1]:.3f}. Its end is at {current:.3f} s now."
+        ),
+    }
 
 
 def _configuration(title: str, guide: Iterable[str], forms: Sequence[Form]) -> str:
@@ -195,6 +233,7 @@ def _configuration(title: str, guide: Iterable[str], forms: Sequence[Form]) -> s
         parts=parts,
         target=next(iter(parts)),
         fields=fields_by_name.values(),
+        keys=field_keys(Form((), tuple(fields_by_name.values()))),
         varies=_varies,
     )
 

@@ -195,15 +195,43 @@ class Moment(_Question):
 
     def read(self, sent: Sequence[str]) -> float:
         """Return the nearest of the possible times."""
-        try:
-            (moment,) = (float(text) for text in sent)
-        except ValueError:
-            moment = math.nan
+        moment = _read_seconds(sent)
         first = self.times[0]
         last = self.times[-1]
         if not first - self.step <= moment <= last + self.step:
             raise FormError(f"{self.title}: expected a time from {first:.6f} to {last:.6f} seconds")
         return min(self.times, key=lambda time: abs(time - moment))
+
+    @property
+    def clip_times(self) -> tuple[float, ...]:
+        """The possible times, in seconds of a clip that ends at the last one.
+
+        Each is the end of one more frame. All frames of a clip are equally long.
+        """
+        return tuple(round(count * self.step, 6) for count in range(1, len(self.times) + 1))
+
+    def from_clip_time(self, sent: Sequence[str]) -> float:
+        """Return the possible time that is nearest to a time of the clip, as in `clip_times`."""
+        moment = _read_seconds(sent)
+        first = self.clip_times[0]
+        last = self.clip_times[-1]
+        if not first - self.step / 2 <= moment <= last + self.step / 2:
+            found = ", ".join(sent) or "none"
+            raise FormError(
+                f"{self.title}: expected a time from {first:.3f} to {last:.3f} seconds of the "
+                f"clip; found {found}"
+            )
+        count = max(1, min(len(self.times), round(moment / self.step)))
+        return self.times[count - 1]
+
+
+def _read_seconds(sent: Sequence[str]) -> float:
+    """Return the number that was sent; NaN for anything else."""
+    try:
+        (seconds,) = (float(text) for text in sent)
+    except ValueError:
+        return math.nan
+    return seconds
 
 
 Field = Choice | Marks | Words | Moment

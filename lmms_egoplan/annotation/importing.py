@@ -1,7 +1,7 @@
 """Import labels from Label Studio, and predictions as the first values of forms."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from sqlite3 import Connection, Row
@@ -16,6 +16,7 @@ from lmms_egoplan.annotation.forms import (
     Form,
     FormError,
     Marks,
+    Moment,
     Values,
     check_values,
     read_values,
@@ -200,6 +201,7 @@ def _label(store: Store, connection: Connection, path: Path) -> Iterator[tuple[s
     """Store the labels of Label Studio's tasks. Yield items and people with outcomes."""
     items = {str(position): item for position, item in enumerate(store.items())}
     people: dict[str, str] = {}
+    outcomes: list[tuple[Item, _Annotation, str]] = []
     records = parse_record(str(path), read_text(path))
     for number, record in enumerate(track(records, "Importing labels"), 1):
         where = f"{path}, task {number}"
@@ -210,20 +212,57 @@ def _label(store: Store, connection: Connection, path: Path) -> Iterator[tuple[s
                 f"{where}, data: not from {store.database.path}; import it into its own database"
             )
         for annotation in task.annotations:
-            user, called = annotation.user
-            if user not in people:
-                people[user] = _person(store, connection, f"{_TOKEN} {user} ", called)
             position = int(task.data["number"])
             try:
-                outcome = _save(store, connection, position, item, people[user], annotation)
+                outcome = _save_as_user(store, connection, position, item, people, annotation)
             except FormError as error:
                 raise LmmsEgoplanError(f"{where}, annotation {annotation.id}, {error}") from error
-            yield f"{item.id} ({people[user]})", outcome
+            outcomes.append((item, annotation, outcome))
+    names: dict[str, str] = {}
+    for item, annotation, outcome in outcomes:
+        user, called = annotation.user
+        if user not in names:
+            names[user] = _name(store, connection, user, called)
+        yield f"{item.id} ({names[user]})", outcome
 
 
 def _is_task_of(task: _Task, form: Form) -> bool:
     """Return whether a task shows what a form shows."""
     return task_data(form).items() <= task.data.items()
+
+
+def _save_as_user(
+    store: Store,
+    connection: Connection,
+    position: int,
+    item: Item,
+    people: dict[str, str],
+    annotation: _Annotation,
+) -> str:
+    """Save a label of a Label Studio user. Return the outcome.
+
+    The user becomes an annotator with the first label that is imported.
+
+    Args:
+        people: Annotators by user, for users with such a label. This function adds the user.
+
+    Raises:
+        FormError: A value is missing or invalid.
+    """
+    user, called = annotation.user
+    if user in people:
+        return _save(store, connection, position, item, people[user], annotation)
+    study = store.database.study
+    connection.execute("SAVEPOINT user")
+    person = _person(store, connection, user, called)
+    outcome = _save(store, connection, position, item, person, annotation)
+    if outcome in _DONE:
+        people[user] = person
+    else:
+        connection.execute("ROLLBACK TO user")
+        store.database.study = study
+    connection.execute("RELEASE user")
+    return outcome
 
 
 def _save(
@@ -303,7 +342,24 @@ def _read_annotation(store: Store, item: Item, person: str, annotation: _Annotat
     comment = "\n".join(sent.get("comment", ()))
     if annotation.was_cancelled:
         return _Sent(None, comment, comment or "skipped in Label Studio")
+    sent |= _times_in_video(store.flow.form(item.contents), sent)
     return _Sent(store.flow.check(item.contents, read_values(form, sent)), comment, None)
+
+
+def _times_in_video(form: Form, sent: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Convert the times in an annotation, which are seconds of the clip, to seconds of the video.
+
+    Args:
+        form: Form of the task. Its clip has no frame after the recorded end.
+
+    Raises:
+        FormError: A time is missing, or outside the clip.
+    """
+    return {
+        field.name: [str(field.from_clip_time(sent.get(field.name, ())))]
+        for field in form.fields
+        if isinstance(field, Moment)
+    }
 
 
 def _place(connection: Connection, study: Study, person: str, position: int) -> Row:
@@ -349,14 +405,14 @@ def _place(connection: Connection, study: Study, person: str, position: int) -> 
     ).fetchone()
 
 
-def _person(store: Store, connection: Connection, token: str, called: str) -> str:
+def _person(store: Store, connection: Connection, user: str, called: str) -> str:
     """Return the annotator for a Label Studio user.
 
     A new user's name is given to an annotator without one, or to an additional one.
     """
     study = store.database.study
     group = study.rounds[0].people
-    row = _annotator_of_user(connection, group, token, called)
+    row = _annotator_of_user(connection, group, user, called)
     if row is None:
         count = study.people[group].count + 1
         larger_group = study.people[group].model_copy(update={"count": count})
@@ -369,7 +425,15 @@ def _person(store: Store, connection: Connection, token: str, called: str) -> st
     return row["name"]
 
 
-def _annotator_of_user(connection: Connection, group: str, token: str, called: str) -> Row | None:
+def _name(store: Store, connection: Connection, user: str, called: str) -> str:
+    """Return the name of a Label Studio user's annotator, or of the user if there is none."""
+    row = _annotator_of_user(connection, store.database.study.rounds[0].people, user, called)
+    if row and (row["is_known"] or row["called"] == called):
+        return row["name"]
+    return called
+
+
+def _annotator_of_user(connection: Connection, group: str, user: str, called: str) -> Row | None:
     """Find the annotator of a Label Studio user.
 
     The first of: one with labels of that user, one with that user's name, one without labels and
@@ -393,5 +457,5 @@ def _annotator_of_user(connection: Connection, group: str, token: str, called: s
         ORDER BY NOT is_known, called IS NOT :called, length(name), name
         LIMIT 1
         """,
-        {"group": group, "token": token, "called": called},
+        {"group": group, "token": f"{_TOKEN} {user} ", "called": called},
     ).fetchone()

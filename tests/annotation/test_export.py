@@ -239,3 +239,44 @@ def test_task_contains_the_choices_of_its_question(tmp_path):
     task = json.loads((tmp_path / "out" / "tasks.json").read_text())[0]
     choices = {choice["alias"]: choice["value"] for choice in task["data"]["choice"]}
     assert choices == {letter: f"choice {letter}" for letter in "ABCD"} | {"skip": "Skip"}
+
+
+def test_keys_are_those_of_the_page(tmp_path):
+    folder = MediaFolder(tmp_path / "media")
+    keys = {}
+    for name in LABELLED:
+        out = tmp_path / name
+        write_label_studio(FLOWS[name], items(name, folder, tmp_path), folder, out)
+        view = ElementTree.parse(out / "config.xml").getroot()
+        for tag in view.iter("Choices"):
+            keys[name, tag.get("name")] = {
+                choice.get("alias"): choice.get("hotkey") for choice in tag
+            }
+        task = json.loads((out / "tasks.json").read_text())[0]
+        if name == "egoplan":
+            keys[name, "choice"] = {
+                choice["alias"]: choice["hotkey"] for choice in task["data"]["choice"]
+            }
+    assert keys["egothink", "rating"] == {"0": "0", "0.5": "5", "1": "1"}
+    assert [*keys["egoplan", "choice"].values()] == ["1", "2", "3", "4", "5"]
+    assert keys["egointent", "supported_local_intent"] == {"yes": "1", "no": "2"}
+    assert keys["egointent", "supported_global_intent"] == {"yes": "q", "no": "w"}
+    for name in LABELLED:
+        all_keys = [
+            key for (flow, _), field in keys.items() if flow == name for key in field.values()
+        ]
+        assert None not in all_keys
+        assert len(all_keys) == len({*all_keys})
+
+
+def test_time_in_a_task_is_relative_to_the_clip(tmp_path):
+    folder = MediaFolder(tmp_path / "media")
+    steps = items("egointent", folder, tmp_path)
+    write_label_studio(FLOWS["egointent"], steps, folder, tmp_path / "out")
+    (task,) = json.loads((tmp_path / "out" / "tasks.json").read_text())
+    assert task["data"]["end_sec"] == 0.3
+    assert task["data"]["end_sec_start"] == 0.2
+    text = task["data"]["end_sec_clip"]
+    assert "starts at 0.200 s of the video" in text
+    assert "from 0.100 to 0.300" in text
+    assert "at 0.300 s now" in text

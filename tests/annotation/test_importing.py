@@ -9,13 +9,14 @@ from annotation.rating import Rating, new_store
 from annotation.serving import enter, post, run, served, visited
 from annotation.studies import open_store
 from lmms_egoplan.annotation.database import Database
-from lmms_egoplan.annotation.export import export, write_label_studio
-from lmms_egoplan.annotation.flow import LABELLED
+from lmms_egoplan.annotation.export import export, task_data, write_label_studio
+from lmms_egoplan.annotation.flow import LABELLED, Item
 from lmms_egoplan.annotation.flows import FLOWS
 from lmms_egoplan.annotation.importing import import_file
 from lmms_egoplan.annotation.serve import Team, media_folder
 from lmms_egoplan.annotation.store import Store, kept_predictions
 from lmms_egoplan.benchmarks.base import DEMO_SETS
+from lmms_egoplan.benchmarks.egointent.prompts import FIELDS
 from lmms_egoplan.demo.sets import copy_set
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import json_lines
@@ -207,18 +208,23 @@ def test_labels_from_label_studio_equal_those_from_the_page(name, tmp_path):
     store.close()
     shutil.copy(db, tmp_path / "imported.sqlite")
     sent = []
+    in_studio = []
     for number, item in enumerate(store_items(db, flow)):
         values = dict(SENT[name][number % 2])
+        in_clip = dict(values)
         if "end_sec" in values:
-            values["end_sec"] = item.contents["times"][3] + 0.001
+            times = item.contents["times"]
+            values["end_sec"] = times[3] + 0.001
+            in_clip["end_sec"] = times[3] - times[0] + 0.001
         sent.append(values)
+        in_studio.append(in_clip)
     store = open_store(flow, db, lambda _: items, "items", Team())
     with visited(store) as client:
         for values in sent:
             assert post(client, **values).status_code == 200
     annotations = [
         [annotation(number, 7, results(view, task, values, texts=number % 2 == 1))]
-        for number, (task, values) in enumerate(zip(data, sent, strict=True))
+        for number, (task, values) in enumerate(zip(data, in_studio, strict=True))
     ]
     file = studio_file(tmp_path / "project.json", data, annotations)
     code, output = run("annotate", "import", tmp_path / "imported.sqlite", file)
@@ -244,6 +250,57 @@ def store_items(path, flow):
     items = store.items()
     store.close()
     return items
+
+
+@pytest.mark.parametrize(
+    ("sent", "stored"),
+    [("0.1", 0.7), ("0.14", 0.7), ("0.2", 0.8), ("0.6", 1.2), ("0.64", 1.2)]
+    + [(sent, None) for sent in ("0.04", "0", "-1", "0.66", "1.2", "nan", None)],
+)
+def test_times_of_the_clip_become_times_of_the_video(sent, stored, tmp_path):
+    db = tmp_path / "labels.sqlite"
+    contents = {
+        "video": "video.mp4",
+        "first": 6,
+        "times": [number / 10 for number in range(6, 12)],
+        # The round can move the end up to here, but Label Studio's clip has none of these frames.
+        "after": [number / 10 for number in range(12, 20)],
+        "fps": 10.0,
+        "end_sec": 1.2,
+        "labels": dict.fromkeys(FIELDS, "a text"),
+        "titles": dict(zip(FIELDS, FIELDS, strict=True)),
+    }
+    flow = FLOWS["egointent"]
+    store = open_store(flow, db, lambda _: [Item("step", contents)], "items", Team(2))
+    data = {"number": 0, **task_data(flow.form(contents))}
+    store.close()
+    result = [
+        {"from_name": f"supported_{name}", "value": {"choices": ["yes"]}} for name in FIELDS
+    ] + [{"from_name": name, "value": {"text": ["a text"]}} for name in FIELDS]
+    if sent is not None:
+        result.append({"from_name": "end_sec", "value": {"number": float(sent)}})
+    file = studio_file(tmp_path / "project.json", [data], [[annotation(4, 7, result)]])
+    code, output = run("annotate", "import", db, file)
+    labels = saved(db, lambda: flow)
+    if stored is None:
+        assert code == 1
+        assert "task 1, annotation 4, End of the clip: expected a time from 0.100" in output
+        assert labels == []
+    else:
+        assert code == 0, output
+        assert [values["end_sec"] for _, _, values in labels] == [stored]
+
+
+def test_import_without_new_labels_adds_no_person(studio):
+    studio([rating(1, 7), rating(2, 8)])
+    people = [person.called for person in opened(studio.path).people()]
+    lines = studio([rating(1, 7), rating(2, 8), rating(3, 9), rating(4, 10)])
+    assert lines[-1].endswith("2 unchanged and 2 not imported")
+    assert "(Label Studio user 9)" in lines[0]
+    assert "(Label Studio user 10)" in lines[0]
+    store = opened(studio.path)
+    assert [person.called for person in store.people()] == people
+    assert store.database.study.people["annotator"].count == len(people) - 1
 
 
 def test_users_become_annotators_who_keep_their_items(studio):
