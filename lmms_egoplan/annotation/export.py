@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, fields, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 from xml.sax.saxutils import escape
 
 from lmms_egoplan.annotation.agreement import (
@@ -15,11 +16,12 @@ from lmms_egoplan.annotation.agreement import (
     agreements,
     people_agreements,
 )
-from lmms_egoplan.annotation.clips import Media, MediaFolder
+from lmms_egoplan.annotation.clips import Cut, Media, MediaFolder
 from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Labelled
 from lmms_egoplan.annotation.forms import (
     Choice,
     Field,
+    Film,
     Form,
     FormPart,
     Moment,
@@ -39,6 +41,7 @@ from lmms_egoplan.text import csv_text, numbered
 # Files that do not depend on the flow.
 _SHARED_FILES = {"labels.jsonl", "skipped.jsonl", "agreement.csv", "agreement-people.csv"}
 # Label Studio serves local files under this address, below LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT.
+# This is the folder around the tasks' folder, so that one Label Studio can serve several of them.
 _LOCAL = "/data/local-files/?d="
 
 
@@ -131,18 +134,21 @@ def write_label_studio(
     # Every task needs all variables of the interface, so missing ones are empty.
     blank: dict[str, str] = {}
     for form in forms:
-        for name, _ in _named(form):
+        for name, part in _named(form):
             blank[name] = ""
             blank[f"{name}_title"] = ""
+            if isinstance(part, Film):
+                blank[f"{name}_fps"] = ""
     guide: dict[str, None] = {}
     for item in items:
         guide |= dict.fromkeys(flow.guide_to(item.contents))
     with results_of(out) as results:
         copies = results / "media"
         copies.mkdir()
+        address = f"{_LOCAL}{quote(out.resolve().name)}/media/"
         tasks = []
         for number, form in enumerate(forms):
-            data = task_data(form, lambda media: _copy(folder.file(media), copies))
+            data = task_data(form, lambda media: address + _copy(folder.file(media), copies))
             tasks.append({"data": {"number": number} | blank | data})
         write_whole(results / "tasks.json", json.dumps(tasks, indent=1, ensure_ascii=False) + "\n")
         write_whole(results / "config.xml", _configuration(flow.title, guide, forms) + "\n")
@@ -156,9 +162,9 @@ def write_label_studio(
 
 
 def _copy(file: Path, copies: Path) -> str:
-    """Copy a picture or clip, and return its address for Label Studio."""
+    """Copy a picture or clip, and return its name."""
     shutil.copyfile(file, copies / file.name)
-    return f"{_LOCAL}media/{file.name}"
+    return file.name
 
 
 def task_data(form: Form, show: Callable[[Media], str] | None = None) -> dict[str, Any]:
@@ -175,6 +181,8 @@ def task_data(form: Form, show: Callable[[Media], str] | None = None) -> dict[st
         elif show:
             data[name] = show(part.media)
         data[f"{name}_title"] = part.title
+        if isinstance(part, Film) and isinstance(part.media, Cut):
+            data[f"{name}_fps"] = part.media.fps
     for field in form.fields:
         if isinstance(field, Choice) and _varies(field):
             data[field.name] = _options(field, keys.get(field.name, {}))
@@ -209,8 +217,9 @@ def _moment_data(field: Moment) -> dict[str, Any]:
         field.name: current,
         f"{field.name}_start": field.start,
         f"{field.name}_clip": (
-            f"The clip starts at {field.start:.3f} s of the video. Enter seconds of the clip, from "
-            f"{times[0]:.3f} to {times[-1]:.3f}. Its end is at {current:.3f} s now."
+            f"Enter seconds of the clip, from {times[0]:.3f} to {times[-1]:.3f}: the number of "
+            f"frames before the end, times {field.step:.3f}. The end is at {current:.3f} s now. "
+            f"The clip starts at {field.start:.3f} s of the video."
         ),
     }
 

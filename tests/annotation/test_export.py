@@ -210,7 +210,7 @@ def test_tasks_fit_their_configuration(name, tmp_path):
         assert variables <= task["data"].keys()
         for value in task["data"].values():
             if isinstance(value, str) and value.startswith("/data/local-files/?d="):
-                assert (out / value.removeprefix("/data/local-files/?d=")).is_file()
+                assert (out.parent / value.removeprefix("/data/local-files/?d=")).is_file()
     assert "secret-model" not in (out / "tasks.json").read_text()
 
 
