@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, fields, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 from xml.sax.saxutils import escape
 
 from lmms_egoplan.annotation.agreement import (
@@ -29,6 +28,7 @@ from lmms_egoplan.annotation.forms import (
     Steps,
     Words,
 )
+from lmms_egoplan.annotation.label_studio import CONFIG, MEDIA, TASKS, media_address
 from lmms_egoplan.annotation.pages import environment, field_keys
 from lmms_egoplan.annotation.study import GOLD, TRAINING
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -40,9 +40,6 @@ from lmms_egoplan.text import csv_text, numbered
 
 # Files that do not depend on the flow.
 _SHARED_FILES = {"labels.jsonl", "skipped.jsonl", "agreement.csv", "agreement-people.csv"}
-# Label Studio serves local files under this address, below LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT.
-# This is the folder around the tasks' folder, so that one Label Studio can serve several of them.
-_LOCAL = "/data/local-files/?d="
 
 
 def export(flow: Flow, labelled: Labelled, out: Path) -> list[str]:
@@ -124,7 +121,7 @@ def write_label_studio(
     position in the database. Options have the same order for all annotators.
 
     Returns:
-        Messages about what was written and how to use it.
+        Messages about what was written.
 
     Raises:
         FrameError: A clip or image cannot be created.
@@ -143,21 +140,22 @@ def write_label_studio(
     for item in items:
         guide |= dict.fromkeys(flow.guide_to(item.contents))
     with results_of(out) as results:
-        copies = results / "media"
+        copies = results / MEDIA
         copies.mkdir()
-        address = f"{_LOCAL}{quote(out.resolve().name)}/media/"
+
+        def show(media: Media) -> str:
+            return media_address(out, _copy(folder.file(media), copies))
+
         tasks = []
         for number, form in enumerate(forms):
-            data = task_data(form, lambda media: address + _copy(folder.file(media), copies))
+            data = task_data(form, show)
             tasks.append({"data": {"number": number} | blank | data})
-        write_whole(results / "tasks.json", json.dumps(tasks, indent=1, ensure_ascii=False) + "\n")
-        write_whole(results / "config.xml", _configuration(flow.title, guide, forms) + "\n")
+        write_whole(results / TASKS, json.dumps(tasks, indent=1, ensure_ascii=False) + "\n")
+        write_whole(results / CONFIG, _configuration(flow.title, guide, forms) + "\n")
     return [
-        f"{out / 'config.xml'}: the labelling interface",
-        f"{out / 'tasks.json'}: {len(tasks)} tasks",
-        f"{out / 'media'}: pictures and clips. Start Label Studio with "
-        "LABEL_STUDIO_LOCAL_FILES_SERVING_ENABLED=true "
-        f"LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT={out.resolve()}",
+        f"{out / CONFIG}: the labelling interface",
+        f"{out / TASKS}: {len(tasks)} tasks",
+        f"{out / MEDIA}: pictures and clips",
     ]
 
 

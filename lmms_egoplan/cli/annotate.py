@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.options import (
     Ego4d,
     EpicKitchens,
@@ -132,22 +133,50 @@ def export_labels(
             "--label-studio", help="Write Label Studio tasks and configuration instead of labels."
         ),
     ] = False,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            help=(
+                "With `--label-studio`: address of a running Label Studio in which to create the "
+                "project. Its access token is read from `LABEL_STUDIO_API_KEY`."
+            ),
+        ),
+    ] = None,
 ) -> None:
     """Export the labels of a database for use by other commands.
 
     Example: `lmms-egoplan annotate export labels.sqlite --out labels`
     """
-    from lmms_egoplan.annotation.export import export, write_label_studio
-    from lmms_egoplan.annotation.serve import media_folder, open_existing
+    from lmms_egoplan.annotation.export import export
+    from lmms_egoplan.annotation.serve import open_existing
 
+    if url and not label_studio:
+        raise LmmsEgoplanError("--url requires --label-studio; add it, or drop --url")
     with output_folder(out, "annotate export"):
         with closing(open_existing(db)) as store:
             if label_studio:
-                lines = write_label_studio(store.flow, store.items(), media_folder(db), out)
+                lines = _export_to_label_studio(store, out, url)
             else:
                 lines = export(store.flow, store.labelled(), out)
         for line in lines:
             typer.echo(line)
+
+
+def _export_to_label_studio(store: "Store", out: Path, url: str | None) -> list[str]:
+    """Write Label Studio's files, and create a project with them if there is an address.
+
+    Return messages.
+    """
+    from lmms_egoplan.annotation.export import write_label_studio
+    from lmms_egoplan.annotation.label_studio import LabelStudio, setup_steps
+    from lmms_egoplan.annotation.serve import media_folder
+
+    folder = media_folder(store.database.path)
+    if url is None:
+        return [*write_label_studio(store.flow, store.items(), folder, out), *setup_steps(out)]
+    with closing(LabelStudio(url)) as studio:
+        lines = write_label_studio(store.flow, store.items(), folder, out)
+        return [*lines, f"{studio.create_project(store.flow.title, out)}: the new project"]
 
 
 @annotate.command("import")

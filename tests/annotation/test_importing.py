@@ -1,6 +1,5 @@
 import json
 import re
-import shutil
 from xml.etree import ElementTree
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from annotation.rating import Rating, new_store
 from annotation.serving import enter, post, run, served, visited
 from annotation.studies import open_store
+from annotation.studio import exported_labels, label_on_page, results
 from lmms_egoplan.annotation.database import Database
 from lmms_egoplan.annotation.export import export, task_data, write_label_studio
 from lmms_egoplan.annotation.flow import LABELLED, Item
@@ -15,91 +15,9 @@ from lmms_egoplan.annotation.flows import FLOWS
 from lmms_egoplan.annotation.importing import import_file
 from lmms_egoplan.annotation.serve import Team, media_folder
 from lmms_egoplan.annotation.store import Store, kept_predictions
-from lmms_egoplan.benchmarks.base import DEMO_SETS
 from lmms_egoplan.benchmarks.egointent.prompts import FIELDS
-from lmms_egoplan.demo.sets import copy_set
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import json_lines
-
-# What a browser sends for the items at even and at odd positions.
-SENT = {
-    "egoplan": (
-        {"choice": "B"},
-        {"choice": "skip", "reason": "unclear", "comment": "no tea\nanywhere"},
-    ),
-    "egothink": ({"rating": "0.5"}, {"rating": "1", "comment": "fine"}),
-    "actplan": (
-        {
-            "correct": "0",
-            "commonsense": "1",
-            "errors": ["object:2", "object:0", "missing_actions:1"],
-        },
-        {"correct": "1", "commonsense": "1"},
-    ),
-    "egointent": 2
-    * (
-        {
-            "end_sec": None,
-            **{
-                f"supported_{name}": "yes"
-                for name in ("local_intent", "global_intent", "next_step_plan")
-            },
-            "local_intent": "  wash the   cup ",
-            "global_intent": "clean <up>",
-            "next_step_plan": "dry it",
-            "comment": "",
-        },
-    ),
-}
-
-
-def as_list(value):
-    return value if isinstance(value, list) else [value]
-
-
-def results(view, data, sent, texts=False):
-    """Return the results of an annotation, as Label Studio writes them.
-
-    They have aliases or, if `texts`, texts.
-    """
-    (target,) = {tag.get("toName") for tag in view.iter() if tag.get("toName")}
-    tags = {tag.get("name"): tag for tag in view.iter() if tag.get("toName")}
-    written = []
-
-    def add(name, type_, value):
-        assert tags[name].tag.lower() == type_
-        written.append(
-            {
-                "id": f"r{len(written)}",
-                "from_name": name,
-                "to_name": target,
-                "type": type_,
-                "value": value,
-            }
-        )
-
-    for name, value in sent.items():
-        tag = tags[name]
-        if tag.tag == "Choices":
-            options = data[name] if tag.get("value") else [choice.attrib for choice in tag]
-            texts_of = {option["alias"]: option["value"] for option in options}
-            marks = [mark.partition(":") for mark in as_list(value)]
-            chosen = list(dict.fromkeys(option for option, _, _ in marks))
-            add(
-                name,
-                "choices",
-                {"choices": [texts_of[option] if texts else option for option in chosen]},
-            )
-            if tag.get("choice") == "multiple":
-                for option in chosen:
-                    steps = ", ".join(step for other, _, step in marks if other == option)
-                    add(f"{name}_{option}", "textarea", {"text": [steps]})
-        elif tag.tag == "TextArea":
-            if value:
-                add(name, "textarea", {"text": [value] if name != "comment" else value.split("\n")})
-        else:
-            add(name, "number", {"number": float(value)})
-    return written
 
 
 def exported_tasks(store, out):
@@ -198,58 +116,20 @@ def saved(path, flow=Rating):
 
 @pytest.mark.parametrize("name", LABELLED)
 def test_labels_from_label_studio_equal_those_from_the_page(name, tmp_path):
-    flow, db = FLOWS[name], tmp_path / "typed.sqlite"
-    copy_set(DEMO_SETS[name], tmp_path)
-    items = flow.demo_items(tmp_path / DEMO_SETS[name].folder, media_folder(db))[:2]
-    store = open_store(
-        flow, db, lambda _: items, "items", Team(2) if name == "egointent" else Team(1, 1, 0)
-    )
+    study = label_on_page(name, tmp_path)
+    store = opened(study.unlabelled, lambda: FLOWS[name])
     view, data = exported_tasks(store, tmp_path / "studio")
     store.close()
-    shutil.copy(db, tmp_path / "imported.sqlite")
-    sent = []
-    in_studio = []
-    for number, item in enumerate(store_items(db, flow)):
-        values = dict(SENT[name][number % 2])
-        in_clip = dict(values)
-        if "end_sec" in values:
-            times = item.contents["times"]
-            values["end_sec"] = times[3] + 0.001
-            in_clip["end_sec"] = times[3] - times[0] + 0.001
-        sent.append(values)
-        in_studio.append(in_clip)
-    store = open_store(flow, db, lambda _: items, "items", Team())
-    with visited(store) as client:
-        for values in sent:
-            assert post(client, **values).status_code == 200
     annotations = [
         [annotation(number, 7, results(view, task, values, texts=number % 2 == 1))]
-        for number, (task, values) in enumerate(zip(data, in_studio, strict=True))
+        for number, (task, values) in enumerate(zip(data, study.in_studio, strict=True))
     ]
     file = studio_file(tmp_path / "project.json", data, annotations)
-    code, output = run("annotate", "import", tmp_path / "imported.sqlite", file)
+    code, output = run("annotate", "import", study.unlabelled, file)
     assert code == 0, output
-    assert f"{file}: {len(items)} new and 0 not imported\n" in output
-    lines = []
-    for path in (db, tmp_path / "imported.sqlite"):
-        code, output = run("annotate", "export", path, "--out", tmp_path / path.stem)
-        assert code == 0, output
-        rows = [
-            json.loads(line)
-            for line in (tmp_path / path.stem / "labels.jsonl").read_text().splitlines()
-        ]
-        lines.append(
-            [{key: row[key] for key in row if key not in ("seconds", "at")} for row in rows]
-        )
-    assert lines[0] == lines[1]
-    assert len(lines[0]) == len(items)
-
-
-def store_items(path, flow):
-    store = Store(Database(path), flow)
-    items = store.items()
-    store.close()
-    return items
+    assert f"{file}: {len(data)} new and 0 not imported\n" in output
+    assert exported_labels(study.unlabelled) == exported_labels(study.labelled)
+    assert len(exported_labels(study.labelled)) == len(data)
 
 
 @pytest.mark.parametrize(
