@@ -10,12 +10,11 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
+from lmms_egoplan.annotation import LABEL_STUDIO_TOKEN
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_text
 from lmms_egoplan.judging.redaction import Redactor
 
-TOKEN = "LABEL_STUDIO_API_KEY"
-"""Environment variable with an access token of Label Studio. Its SDK reads the same one."""
 CONFIG = "config.xml"
 TASKS = "tasks.json"
 MEDIA = "media"
@@ -26,8 +25,8 @@ MEDIA = "media"
 _LOCAL_FILES = "/data/local-files/?d="
 _SERVING = "LABEL_STUDIO_LOCAL_FILES_SERVING_ENABLED"
 _ROOT = "LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT"
-# An import of some ten thousand tasks takes minutes.
-_TIMEOUT_S = 900
+# Label Studio imports 25,000 tasks in about half a minute.
+_TIMEOUT_S = 600
 # Maximum length of Label Studio's explanation in a message, in characters.
 _LONGEST_REPLY = 500
 
@@ -55,7 +54,7 @@ def setup_steps(out: Path) -> list[str]:
     steps.append(f"Import {TASKS}.")
     return [
         *(f"{number}. {step}" for number, step in enumerate(steps, 1)),
-        f"Or after step 1, set {TOKEN} to an access token and add --url http://127.0.0.1:8080",
+        f"Or after step 1, set {LABEL_STUDIO_TOKEN} to an access token and add --url http://127.0.0.1:8080",
     ]
 
 
@@ -71,7 +70,7 @@ def _media_files(out: Path) -> list[Path]:
 
 
 class LabelStudio:
-    """A running Label Studio, with the access token in the environment variable `TOKEN`.
+    """A running Label Studio. The variable `LABEL_STUDIO_TOKEN` contains an access token.
 
     Args:
         url: Address, such as ``http://127.0.0.1:8080``.
@@ -203,11 +202,12 @@ def _checked_url(url: str) -> str:
 
 def _token() -> str:
     """Return the token in the environment."""
-    token = os.environ.get(TOKEN, "").strip()
+    token = os.environ.get(LABEL_STUDIO_TOKEN, "").strip()
     if not token:
         raise LmmsEgoplanError(
-            f"--url needs an access token: set {TOKEN} to one from Label Studio, Account & Settings"
+            f"--url needs an access token: set {LABEL_STUDIO_TOKEN} to one from Label Studio, "
+            "Account & Settings"
         )
     if not (token.isascii() and token.isprintable() and " " not in token):
-        raise LmmsEgoplanError(f"{TOKEN} must be printable ASCII without spaces")
+        raise LmmsEgoplanError(f"{LABEL_STUDIO_TOKEN} must be printable ASCII without spaces")
     return token

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from lmms_egoplan.annotation import LABEL_STUDIO_TOKEN
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.options import (
     Ego4d,
@@ -138,7 +139,7 @@ def export_labels(
         typer.Option(
             help=(
                 "With `--label-studio`: address of a running Label Studio in which to create the "
-                "project. Its access token is read from `LABEL_STUDIO_API_KEY`."
+                f"project. The variable `{LABEL_STUDIO_TOKEN}` must contain an access token."
             ),
         ),
     ] = None,

@@ -21,8 +21,8 @@ from filelock import FileLock
 from annotation.rating import new_store
 from annotation.serving import run
 from annotation.studio import exported_labels, label_on_page, results
+from lmms_egoplan.annotation import LABEL_STUDIO_TOKEN as TOKEN
 from lmms_egoplan.annotation.flow import LABELLED
-from lmms_egoplan.annotation.label_studio import TOKEN
 from patience import FOREVER_S, wait_until
 from ports import free_port
 
