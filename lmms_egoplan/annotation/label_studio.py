@@ -44,17 +44,19 @@ def setup_steps(out: Path) -> list[str]:
     """Return what a person does to label a folder's tasks in Label Studio, in this order."""
     steps = [
         f"Start Label Studio: {_start(out)}",
-        f"Create a project. In its labelling setup, choose a custom template and paste {CONFIG}.",
+        f"Create a project. Under Labeling Setup > Custom template, paste {CONFIG}.",
     ]
     if _media_files(out):
         steps.append(
-            "Settings, Cloud Storage, Add Source Storage: choose Local Files, and as its absolute "
-            f"path {out.resolve() / MEDIA}. Save without sync, which would add the files as tasks."
+            "Settings > Cloud Storage > Add Source Storage > Local Files: enter the absolute local "
+            f"path {out.resolve() / MEDIA}. On the last page, choose Save, not Save & Sync."
         )
     steps.append(f"Import {TASKS}.")
     return [
+        "To label them in Label Studio:",
         *(f"{number}. {step}" for number, step in enumerate(steps, 1)),
-        f"Or after step 1, set {LABEL_STUDIO_TOKEN} to an access token and add --url http://127.0.0.1:8080",
+        f"Instead of steps 2 to {len(steps)}, you can set {LABEL_STUDIO_TOKEN} to an access token, "
+        "and repeat this command with --url http://127.0.0.1:8080.",
     ]
 
 
@@ -179,11 +181,18 @@ class LabelStudio:
 
 
 def _explanation(reply: Any) -> str:
-    """Return what a refusal says."""
+    """Return the first line of a refusal."""
     if not isinstance(reply, dict):
         return "not a reply of Label Studio's API"
-    details = reply.get("validation_errors") or reply.get("detail")
-    return json.dumps(details, ensure_ascii=False)[:_LONGEST_REPLY]
+    details = reply.get("validation_errors") or reply.get("detail") or ""
+    field = ""
+    # Validation errors are lists of texts, by field or without.
+    if isinstance(details, dict):
+        field, details = next(iter(details.items()))
+    if isinstance(details, list):
+        details = " ".join(map(str, details))
+    first_line = str(details).partition("\n")[0].rstrip(".")[:_LONGEST_REPLY]
+    return f"{field}: {first_line}" if field else first_line
 
 
 def _checked_url(url: str) -> str:

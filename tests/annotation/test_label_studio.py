@@ -132,6 +132,7 @@ REFUSED = {"validation_errors": {"path": ["must be below the document root"]}, "
     ("path", "reply", "message"),
     [
         ("/api/projects/", (401, {"detail": f"{LEGACY_TOKEN} is invalid"}), "401.*is invalid"),
+        ("/api/projects/", (400, {"validation_errors": ["short\nlong"]}), "400: short$"),
         ("/api/projects/", (200, "<html>"), "not a reply"),
         ("/api/storages/localfiles/", (400, REFUSED), "below the document root.*DOCUMENT_ROOT="),
         ("/api/projects/3/import", (201, {"task_count": 1}), "imported 1 of 2 tasks"),
@@ -192,7 +193,7 @@ def test_steps_are_printed_in_order(export, studio, tmp_path):
     steps = [
         f"LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT={tmp_path} label-studio start",
         "2. Create a project",
-        f"absolute path {tmp_path / 'out' / 'media'}",
+        f"absolute local path {tmp_path / 'out' / 'media'}",
         "4. Import tasks.json",
         "--url",
     ]
