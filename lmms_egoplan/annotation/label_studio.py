@@ -172,7 +172,7 @@ class LabelStudio:
     def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
         try:
             return self._client.request(method, self._url + path, **options)
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             problem = f"{path}: {type(error).__name__}: {error}. Check that it runs there"
             raise self._failed(problem) from None
 

@@ -7,7 +7,16 @@ import pytest
 from lmms_egoplan.annotation.actplan import FLOW as ACTPLAN
 from lmms_egoplan.annotation.egoplan import FLOW as EGOPLAN
 from lmms_egoplan.annotation.egothink import FLOW as EGOTHINK
-from lmms_egoplan.annotation.forms import Choice, Form, Marks, Moment, Option, Words, majority
+from lmms_egoplan.annotation.forms import (
+    Choice,
+    Form,
+    FormError,
+    Marks,
+    Moment,
+    Option,
+    Words,
+    majority,
+)
 from lmms_egoplan.annotation.pages import field_keys
 
 TEXTS = [
@@ -103,3 +112,19 @@ FORM = Form(
 )
 def test_majority_combines_labels(labels, combined):
     assert majority(FORM, labels) == combined
+
+
+def test_times_of_a_clip_count_its_frames():
+    """The video's frames are unequally long, but those of the clip are not."""
+    end = Moment("end", "End", (2.0, 3.5, 3.6), 3.6, 1.5, 0.5)
+    assert end.clip_times == (0.5, 1.0, 1.5)
+    assert [end.from_clip_time([str(time)]) for time in (0.3, 0.5, 1.1, 1.5, 1.74)] == [
+        2.0,
+        2.0,
+        3.5,
+        3.6,
+        3.6,
+    ]
+    for sent in (["0.2"], ["1.8"], ["inf"], ["x"], [], ["0.5", "1"]):
+        with pytest.raises(FormError, match=r"End: expected a time from 0\.500 to 1\.500"):
+            end.from_clip_time(sent)
