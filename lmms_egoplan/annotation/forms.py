@@ -216,10 +216,10 @@ class Moment(_Question):
         first = self.clip_times[0]
         last = self.clip_times[-1]
         if not first - self.step / 2 <= moment <= last + self.step / 2:
-            found = ", ".join(sent) or "none"
+            entered = ", ".join(sent) or "none"
             raise FormError(
                 f"{self.title}: expected a time from {first:.3f} to {last:.3f} seconds of the "
-                f"clip; found {found}"
+                f"clip; found {entered}"
             )
         count = max(1, min(len(self.times), round(moment / self.step)))
         return self.times[count - 1]

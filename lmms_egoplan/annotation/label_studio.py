@@ -10,11 +10,12 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
-from lmms_egoplan.annotation import LABEL_STUDIO_TOKEN
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_text
 from lmms_egoplan.judging.redaction import Redactor
 
+TOKEN = "LABEL_STUDIO_API_KEY"
+"""Environment variable with an access token of Label Studio. Its SDK reads the same one."""
 CONFIG = "config.xml"
 TASKS = "tasks.json"
 MEDIA = "media"
@@ -55,7 +56,7 @@ def setup_steps(out: Path) -> list[str]:
     return [
         "To label them in Label Studio:",
         *(f"{number}. {step}" for number, step in enumerate(steps, 1)),
-        f"Instead of steps 2 to {len(steps)}, you can set {LABEL_STUDIO_TOKEN} to an access token, "
+        f"Instead of steps 2 to {len(steps)}, you can set {TOKEN} to an access token, "
         "and repeat this command with --url http://127.0.0.1:8080.",
     ]
 
@@ -72,7 +73,7 @@ def _media_files(out: Path) -> list[Path]:
 
 
 class LabelStudio:
-    """A running Label Studio. The variable `LABEL_STUDIO_TOKEN` contains an access token.
+    """A running Label Studio. The variable `TOKEN` contains an access token.
 
     Args:
         url: Address, such as ``http://127.0.0.1:8080``.
@@ -211,12 +212,11 @@ def _checked_url(url: str) -> str:
 
 def _token() -> str:
     """Return the token in the environment."""
-    token = os.environ.get(LABEL_STUDIO_TOKEN, "").strip()
+    token = os.environ.get(TOKEN, "").strip()
     if not token:
         raise LmmsEgoplanError(
-            f"--url needs an access token: set {LABEL_STUDIO_TOKEN} to one from Label Studio, "
-            "Account & Settings"
+            f"--url needs an access token: set {TOKEN} to one from Label Studio, Account & Settings"
         )
     if not (token.isascii() and token.isprintable() and " " not in token):
-        raise LmmsEgoplanError(f"{LABEL_STUDIO_TOKEN} must be printable ASCII without spaces")
+        raise LmmsEgoplanError(f"{TOKEN} must be printable ASCII without spaces")
     return token

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from lmms_egoplan.annotation import LABEL_STUDIO_TOKEN
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.options import (
     Ego4d,
@@ -49,6 +48,7 @@ STUDIES = ("actplan", "egointent", "egoplan", "egothink", "egothink-questions")
 DEFAULT_ANNOTATORS = 3
 DEFAULT_PER_ITEM = 2
 FEWEST_RATED = 30
+LABEL_STUDIO_TOKEN = "LABEL_STUDIO_API_KEY"
 
 _HOST = "127.0.0.1"
 _PORT = 8350

@@ -21,8 +21,8 @@ from filelock import FileLock
 from annotation.rating import new_store
 from annotation.serving import run
 from annotation.studio import exported_labels, label_on_page, results
-from lmms_egoplan.annotation import LABEL_STUDIO_TOKEN as TOKEN
 from lmms_egoplan.annotation.flow import LABELLED
+from lmms_egoplan.annotation.label_studio import TOKEN
 from patience import FOREVER_S, wait_until
 from ports import free_port
 
@@ -116,13 +116,13 @@ def test_personal_access_token_is_exchanged(studio, export, monkeypatch):
     monkeypatch.setenv(TOKEN, PERSONAL_TOKEN)
     code, output = export()
     assert code == 0, output
-    (path, authorization, body), *others = studio.requests
+    (path, authorization, body), *later_requests = studio.requests
     assert (path, authorization, body) == (
         "/api/token/refresh/",
         None,
         {"refresh": PERSONAL_TOKEN},
     )
-    assert {token for _, token, _ in others} == {"Bearer secret-access-token"}
+    assert {token for _, token, _ in later_requests} == {"Bearer secret-access-token"}
 
 
 REFUSED = {"validation_errors": {"path": ["must be below the document root"]}, "detail": "no"}
@@ -197,8 +197,8 @@ def test_steps_are_printed_in_order(export, studio, tmp_path):
         "4. Import tasks.json",
         "--url",
     ]
-    places = [output.index(step) for step in steps]
-    assert places == sorted(places)
+    positions = [output.index(step) for step in steps]
+    assert positions == sorted(positions)
     assert studio.requests == []
 
 
@@ -228,8 +228,10 @@ def program():
 
 def environment(**variables):
     """Return the variables of this process, without those for its own Python."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    return kept | variables
+    variables_of_process = {
+        name: value for name, value in os.environ.items() if not name.startswith("PYTHON")
+    }
+    return variables_of_process | variables
 
 
 @pytest.fixture(scope="module")
