@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 import pytest
 
 from annotation.rating import Rating, new_store
-from annotation.serving import enter, post, run, served, visited
+from annotation.serving import enter, post, run, served
 from annotation.studies import open_store
 from annotation.studio import exported_labels, label_on_page, results
 from lmms_egoplan.annotation.database import Database
