@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from annotation.serving import post, run, visited
+from annotation.studies import open_store
 from lmms_egoplan.annotation.flows import FLOWS
-from lmms_egoplan.annotation.serve import Team, media_folder, open_store
+from lmms_egoplan.annotation.serve import Team, media_folder
 from lmms_egoplan.benchmarks.base import DEMO_SETS
 from lmms_egoplan.demo.sets import copy_set
 

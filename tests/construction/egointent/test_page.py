@@ -105,7 +105,7 @@ def test_from_narrations_to_the_prepared_split(built):
     ]  # fmt: skip
     assert float(rates["median_adjustment_sec"]["value"]) == pytest.approx(moved[0] - 1.1, abs=1e-3)
     assert [rates[f"cuts_moved_{way}"]["count"] for way in ("earlier", "later")] == ["0", "1"]
-    assert rates["candidates_rewritten_for_hindsight_next_step_plan"]["value"] == "25.0"
+    assert rates["candidates_rewritten_for_hindsight_next_step"]["value"] == "25.0"
     durations = sorted(row["end_sec"] - row["start_sec"] for row in rows.values())
     assert float(rates["median_duration_sec"]["value"]) == pytest.approx(
         (durations[1] + durations[2]) / 2, abs=0.006
