@@ -276,7 +276,7 @@ class Assignments:
         parameters = {
             "person": person,
             "stage": stage,
-            "apart": json.dumps(self._database.study.apart(stage, self._flow.stages)),
+            "apart_stages": json.dumps(self._database.study.apart(stage, self._flow.stages)),
             "had": json.dumps(had),
             "start": start,
         }
@@ -310,7 +310,8 @@ class Assignments:
                 AND NOT EXISTS (SELECT 1 FROM decided WHERE item = items.position)
                 AND NOT EXISTS (
                     SELECT 1 FROM slots
-                    WHERE stage IN (SELECT value FROM json_each(:apart)) AND item = items.position
+                    WHERE stage IN (SELECT value FROM json_each(:apart_stages))
+                        AND item = items.position
                         AND state IN (SELECT value FROM json_each(:had)) AND person = :person
                 )
             ORDER BY position LIMIT 1
@@ -374,7 +375,8 @@ class Assignments:
                 END
                 AND NOT EXISTS (
                     SELECT 1 FROM slots
-                    WHERE stage IN (SELECT value FROM json_each(:apart)) AND item = begun.item
+                    WHERE stage IN (SELECT value FROM json_each(:apart_stages))
+                        AND item = begun.item
                         AND state IN (SELECT value FROM json_each(:had)) AND person = :person
                 )
             ORDER BY item LIMIT 1

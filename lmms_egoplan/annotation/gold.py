@@ -65,7 +65,7 @@ class GoldItems:
             return 0
         blocks, rest = divmod(num_main, gold.every)
         # The items before the place in the last, unfinished block are other ones.
-        is_reached = self._place(person, blocks, gold.every) <= rest
+        is_reached = self._turn(person, blocks, gold.every) <= rest
         return min(blocks + is_reached, len(self._positions))
 
     def mean_asked(self, num_main: float) -> float:
@@ -106,9 +106,9 @@ class GoldItems:
             every: See `Gold`.
         """
         blocks, rest = divmod(taken, every + 1)
-        return blocks + (self._place(person, blocks, every) <= rest)
+        return blocks + (self._turn(person, blocks, every) <= rest)
 
-    def _place(self, person: str, block: int, every: int) -> int:
+    def _turn(self, person: str, block: int, every: int) -> int:
         """Return the place of the gold item in a block, from 0 to `every`."""
         return self._random(f"place {block} {person}") % (every + 1)
 

@@ -441,8 +441,8 @@ class _Memory:
             return True
         if self._next < position:
             return False
-        others = sum(claim for other, claim in self._claims.items() if other != position)
-        return not others or others + self._expected(self._pixels[position]) <= self._limit
+        used = sum(claim for other, claim in self._claims.items() if other != position)
+        return not used or used + self._expected(self._pixels[position]) <= self._limit
 
     def _claim(self, position: int, num_bytes: float) -> None:
         self._claims[position] = num_bytes

@@ -106,7 +106,7 @@ class PathTrials:
 
 @dataclass
 class _MaskedTokens:
-    """Whether a model ignores masked tokens, except for rounding; None if unknown."""
+    """The answer to whether a model ignores masked tokens, except for rounding; None if unknown."""
 
     are_ignored: bool | None = None
 
