@@ -35,8 +35,8 @@ from lmms_egoplan.annotation.study import ANNOTATOR, Gold, Group, Study
 GOLD = 50
 
 
-def label_all(address: str, token: str, most: int) -> list[tuple[float, float]]:
-    """Label items of a person, at most this many.
+def label_all(address: str, token: str, most: int, pause_s: float) -> list[tuple[float, float]]:
+    """Label items of a person, at most this many, each after a random time with this mean.
 
     Returns:
         For each label, the seconds from sending it to the response that confirms it, and those of
@@ -47,6 +47,7 @@ def label_all(address: str, token: str, most: int) -> list[tuple[float, float]]:
         page = client.get(f"/enter/{token}", follow_redirects=True).text
         while 'id="label"' in page and len(times) < most:
             action, hidden = form_in(page)
+            time.sleep(random.uniform(0, 2 * pause_s))
             began = time.perf_counter()
             response = client.post(action, data=hidden | {"rating": random.choice("01")})
             confirmed = time.perf_counter()
@@ -102,7 +103,9 @@ def fill(path: Path, people: Sequence[str], labels: int) -> None:
             )
 
 
-def measure(folder: Path, people: int, items: int, labels: int, *, is_study: bool) -> list[float]:
+def measure(
+    folder: Path, people: int, items: int, labels: int, *, pause_s: float, is_study: bool
+) -> list[float]:
     """Measure and print the response times with this many existing labels; return them sorted, in
     seconds.
 
@@ -132,7 +135,7 @@ def measure(folder: Path, people: int, items: int, labels: int, *, is_study: boo
     try:
         with ThreadPoolExecutor(people) as pool:
             times_by_person = pool.map(
-                lambda token: label_all(address, token, most), tokens.values()
+                lambda token: label_all(address, token, most, pause_s), tokens.values()
             )
             label_times, page_times = zip(
                 *(both for person_times in times_by_person for both in person_times), strict=True
@@ -190,6 +193,12 @@ def main() -> None:
         help="Number of existing labels to compare with an empty database.",
     )
     parser.add_argument(
+        "--pause",
+        type=float,
+        default=0.0,
+        help="Mean number of seconds for which a person looks at an item.",
+    )
+    parser.add_argument(
         "--study",
         action="store_true",
         help="Label in rounds, with a sample and gold items.",
@@ -204,6 +213,7 @@ def main() -> None:
                 arguments.people,
                 items if count else arguments.items,
                 count,
+                pause_s=arguments.pause,
                 is_study=arguments.study,
             )
             for count in counts
