@@ -36,7 +36,7 @@ from lmms_egoplan.demo.checkpoint import llava, llava_processor, train_tokenizer
 from lmms_egoplan.harnesses.adapter import load_adapter
 from lmms_egoplan.media.frames import Clip
 from lmms_egoplan.planner.kitchen import ACTIONS, GOALS, Kitchen
-from lmms_egoplan.planner.planner import ActionOutcome, Episode, Proposal, run_episode
+from lmms_egoplan.planner.planner import ActionOutcome, Episode, Proposal, Status, run_episode
 from lmms_egoplan.planner.proposals import Proposer
 from lmms_egoplan.training.run import tune
 from lmms_egoplan.training.samples import Mix, Sample
@@ -130,8 +130,8 @@ class StillKitchen:
     def observe(self) -> Image.Image:
         return self._pictures[self._seed, self.state()]
 
-    def actions(self) -> list[str]:
-        return self._kitchen.actions()
+    def status(self) -> Status:
+        return Status(list(ACTIONS), done=not self._goal & self._kitchen.unreached)
 
     def execute(self, action: str) -> ActionOutcome:
         view = self.observe()
@@ -139,9 +139,6 @@ class StillKitchen:
         return ActionOutcome(
             outcome.changed, outcome.message, Clip([view] if outcome.changed else ())
         )
-
-    def done(self) -> bool:
-        return not self._goal & self._kitchen.unreached
 
     def state(self) -> State:
         return frozenset(

@@ -17,7 +17,7 @@ from PIL import Image
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import Clip
 from lmms_egoplan.paths import module_yaml
-from lmms_egoplan.planner.planner import ActionOutcome
+from lmms_egoplan.planner.planner import ActionOutcome, Status
 
 _KITCHEN = module_yaml(__file__)
 ACTIONS: dict[str, dict[str, str]] = _KITCHEN["actions"]
@@ -110,6 +110,10 @@ class Kitchen:
             raise _cannot_draw(error) from error
         self.observe()
 
+    def status(self) -> Status:
+        """Return all actions of the kitchen, and whether the goal is reached."""
+        return Status(list(ACTIONS), done=not self.unreached)
+
     def observe(self) -> Image.Image:
         """Render the current view."""
         try:
@@ -117,10 +121,6 @@ class Kitchen:
             return Image.fromarray(self._renderer.render())
         except Exception as error:
             raise _cannot_draw(error) from error
-
-    def actions(self) -> list[str]:
-        """Return all actions of the kitchen."""
-        return list(ACTIONS)
 
     def execute(self, action: str) -> ActionOutcome:
         """Move the action's element to its target state, frame by frame.
@@ -142,10 +142,6 @@ class Kitchen:
         self._move(joints, goal)
         self._settle()
         return ActionOutcome(changed=True, message="done", clip=Clip(frames, _FPS))
-
-    def done(self) -> bool:
-        """Return True if the goal is reached."""
-        return not self.unreached
 
     def state(self) -> dict[str, bool]:
         """Return whether each element of the kitchen is in its goal state."""

@@ -42,33 +42,45 @@ class ActionOutcome:
     past: Sequence[Clip] | None = None
 
 
+@dataclass(frozen=True)
+class Status:
+    """What an environment reports apart from its view.
+
+    Attributes:
+        actions: The actions that are possible now, in words, without duplicates. None if any text
+            is allowed.
+        done: True if the goal, or the end of a recording, is reached.
+    """
+
+    actions: Sequence[str] | None
+    done: bool
+
+
 class Environment(Protocol):
     """An environment to act in, seen through the agent's eyes.
 
     Any exception from a method ends the episode as ``environment failed``. Its message becomes the
     episode's problem.
+
+    Attributes:
+        name: Name of the environment, for the episode's page.
     """
 
     name: str
 
+    def status(self) -> Status:
+        """Return the possible actions, and whether the goal is reached."""
+
     def observe(self) -> Image.Image:
         """Return the current view, RGB."""
-
-    def actions(self) -> Sequence[str] | None:
-        """Return the actions that are possible now, in words, without duplicates.
-
-        None if any text is allowed.
-        """
 
     def execute(self, action: str) -> ActionOutcome:
         """Execute an action.
 
         Args:
-            action: One of `actions`, or a model's text that is not similar enough to any of them.
+            action: One of the possible actions, or a model's text that is not similar enough to any
+                of them.
         """
-
-    def done(self) -> bool:
-        """Return True if the goal, or the end of a recording, is reached."""
 
 
 logger = logging.getLogger(__name__)
@@ -227,16 +239,16 @@ def _steps(
     failed_actions: set[str] = set()
     for number in range(1, max_steps + 1):
         with _ending(ENVIRONMENT_FAILED):
-            if world.done():
+            status = world.status()
+            if status.done:
                 break
             view = world.observe()
-            actions = world.actions()
         started = time.monotonic()
         visuals = [*map(_thinned, past[-NUM_CLIPS:]), view]
         question = QUESTION.format(goal=episode.goal)
         step_name = f"{episode.goal}, step {number}"
         with _ending(MODEL_FAILED):
-            proposals = proposer.propose(question, visuals, actions, step_name)
+            proposals = proposer.propose(question, visuals, status.actions, step_name)
         untried = [item for item in proposals if (item.action or item.text) not in failed_actions]
         if not untried:
             episode.end = STUCK
@@ -263,7 +275,7 @@ def _steps(
             time.monotonic() - proposed,
         )
     with _ending(ENVIRONMENT_FAILED):
-        if world.done():
+        if world.status().done:
             episode.end = DONE
 
 

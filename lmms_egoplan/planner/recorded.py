@@ -22,7 +22,7 @@ from lmms_egoplan.construction.egoplan.questions import frames_before
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import resolve_inside
 from lmms_egoplan.media.frames import Clip, FrameError, frame_times, read_video_frames
-from lmms_egoplan.planner.planner import ActionOutcome, Episode
+from lmms_egoplan.planner.planner import ActionOutcome, Episode, Status
 
 # Tolerance for times, in seconds.
 _ROUNDING = 1e-6
@@ -77,7 +77,7 @@ class RecordedVideo:
         ]
         self._clips: dict[tuple[int, ...], Clip] = {}
         # Texts with the same words are one action.
-        self._actions = {normalised(action.text): action.text for action in reversed(narrated)}
+        self._texts = {normalised(action.text): action.text for action in reversed(narrated)}
         self._next = 0
 
     @property
@@ -85,19 +85,24 @@ class RecordedVideo:
         """The number of actions in the video."""
         return len(self._narrated)
 
+    @property
+    def actions(self) -> list[str]:
+        """All actions of the goal, sorted alphabetically.
+
+        Their own order would reveal the next action.
+        """
+        return sorted(self._texts.values())
+
+    def status(self) -> Status:
+        """Return all actions of the goal, and whether the recording has ended."""
+        return Status(self.actions, done=self._next >= len(self._narrated))
+
     def observe(self) -> Image.Image:
         """Return the view half a second before the next action.
 
         After the last action, return the recording's end.
         """
         return self._read([self._views[self._next]])[0]
-
-    def actions(self) -> list[str]:
-        """Return all actions of the goal, sorted alphabetically.
-
-        Their own order would reveal the next action.
-        """
-        return sorted(self._actions.values())
 
     def execute(self, action: str) -> ActionOutcome:
         """Show the action that really happened next, up to the next view.
@@ -115,7 +120,7 @@ class RecordedVideo:
             numbers: self._clips.get(numbers) or self._clip(numbers) for numbers in clips
         }
         past = [self._clips[numbers] for numbers in clips]
-        real_text = self._actions[normalised(real.text)]
+        real_text = self._texts[normalised(real.text)]
         message = "as in the video" if action == real_text else f"in the video: {real_text}"
         return ActionOutcome(
             changed=True,
@@ -124,10 +129,6 @@ class RecordedVideo:
             done=real_text,
             past=past,
         )
-
-    def done(self) -> bool:
-        """Return True if the recording has ended."""
-        return self._next >= len(self._narrated)
 
     def _clip(self, numbers: Sequence[int]) -> Clip:
         return Clip(self._read(numbers), frame_rate(numbers, self._fps))

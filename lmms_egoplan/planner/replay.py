@@ -49,7 +49,7 @@ def _print_accuracy(episodes: Sequence[Episode], videos: Sequence[RecordedVideo]
     right_by_chance = 0.0
     right_not_done = 0.0
     for episode, video in zip(episodes, videos, strict=False):
-        by_chance, not_done = guesses(episode, video.actions())
+        by_chance, not_done = guesses(episode, video.actions)
         right_by_chance += by_chance
         right_not_done += not_done
     typer.echo(

@@ -1,7 +1,8 @@
 """Control VirtualHome, whose simulator the user runs, with three calls of its HTTP interface.
 
-Not tested with the simulator, which is not available as a package; only with a server that
-implements these calls.
+The messages are those of release v2.3.0, as sent by its Python client
+(``simulation/unity_simulator/comm_unity.py``, March 2022). The simulator is not available as a
+package: this module was run only against a server of the tests that answers such messages.
 """
 
 import base64
@@ -17,7 +18,7 @@ from pydantic import Field
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import Clip
-from lmms_egoplan.planner.planner import ActionOutcome
+from lmms_egoplan.planner.planner import ActionOutcome, Status
 from lmms_egoplan.validation import Checked, read_as
 
 # The actions on an object, by the property that allows them: words, and the script's action.
@@ -89,6 +90,17 @@ class VirtualHome:
                 f"{', '.join(sorted(unknown))}; change --until"
             )
 
+    def status(self) -> Status:
+        """Return the actions that are possible with the graph's objects.
+
+        The goal is reached if all its states are in the graph.
+        """
+        graph = self._graph()
+        states = {
+            (node.class_name.casefold(), state) for node in graph.nodes for state in node.states
+        }
+        return Status(list(_scripts(graph)), done=states.issuperset(self._until))
+
     def observe(self) -> Image.Image:
         """Return the camera's current image."""
         settings = {"mode": "normal", "image_width": _SIZE[0], "image_height": _SIZE[1]}
@@ -108,10 +120,6 @@ class VirtualHome:
             raise self._failed(
                 f"camera {self._camera} returned no image ({type(error).__name__}: {error})"
             ) from error
-
-    def actions(self) -> list[str]:
-        """Return the actions that are possible with the graph's objects."""
-        return list(_scripts(self._graph()))
 
     def execute(self, action: str) -> ActionOutcome:
         """Walk to the action's object and act on it.
@@ -139,15 +147,6 @@ class VirtualHome:
         return ActionOutcome(
             changed=changed, message=message, clip=Clip([before, self.observe()] if changed else ())
         )
-
-    def done(self) -> bool:
-        """Return True if all states of the goal are reached."""
-        states = {
-            (node.class_name.casefold(), state)
-            for node in self._graph().nodes
-            for state in node.states
-        }
-        return states.issuperset(self._until)
 
     def close(self) -> None:
         """Close the connection."""

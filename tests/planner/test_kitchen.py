@@ -54,7 +54,7 @@ def test_water_is_heated(kitchen):
 
 
 def test_every_action_can_be_done_and_undone(kitchen):
-    for action in kitchen.actions():
+    for action in kitchen.status().actions:
         if (outcome := kitchen.execute(action)).changed:
             assert len(outcome.clip) == 2
             assert not kitchen.execute(action).changed, f"{action} twice"

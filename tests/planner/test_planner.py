@@ -14,7 +14,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.generation import AnswerGenerator
 from lmms_egoplan.media.frames import Clip
 from lmms_egoplan.planner import planner as planning
-from lmms_egoplan.planner.planner import ActionOutcome, Proposal, run_episode
+from lmms_egoplan.planner.planner import ActionOutcome, Proposal, Status, run_episode
 from lmms_egoplan.planner.proposals import Proposer, ground
 from lmms_egoplan.ranking import CandidateRanker
 from planner.says import Says
@@ -28,6 +28,10 @@ class Lamps:
     def __init__(self, count=3, fails_at=None, error=None):
         self.on, self.fails_at, self.views = [False] * count, fails_at, 0
         self.error = error or LmmsEgoplanError("the lamps have gone")
+        self.actions = [*(f"turn on lamp {number}" for number in range(count)), "wait"]
+
+    def status(self):
+        return Status(self.actions, done=all(self.on))
 
     def observe(self):
         self.views += 1
@@ -38,11 +42,8 @@ class Lamps:
             image.paste("yellow" if is_on else "gray", (number * 20, 0, number * 20 + 18, 40))
         return image
 
-    def actions(self):
-        return [f"turn on lamp {number}" for number in range(len(self.on))] + ["wait"]
-
     def execute(self, action):
-        if action not in self.actions():
+        if action not in self.actions:
             return ActionOutcome(False, f"no such action: {action}", Clip())
         number = int(action[-1]) if action != "wait" else None
         if number is None or self.on[number]:
@@ -50,9 +51,6 @@ class Lamps:
         before = self.observe()
         self.on[number] = True
         return ActionOutcome(True, "it is on", Clip([before, self.observe()], 8))
-
-    def done(self):
-        return all(self.on)
 
 
 class KnowsWhatToDo:
@@ -165,7 +163,7 @@ def test_a_signal_keeps_the_earlier_steps(stops_at, steps):
 
 def test_a_failing_model_keeps_the_earlier_steps():
     world = Lamps()
-    world.actions = lambda: ["turn on lamp 0"]  # the oracle finds no second one
+    world.actions = ["turn on lamp 0"]  # the oracle finds no second one
     episode = by_oracle(world)
     assert (episode.end, episode.problem) == (
         planning.MODEL_FAILED,
@@ -187,11 +185,11 @@ def test_a_model_that_cannot_score_the_actions(tiny):
 
 def test_an_environment_without_a_list_of_actions_cannot_be_ranked(tiny):
     proposer, world = Proposer(*tiny, method="rank"), Lamps()
-    world.actions = lambda: None
+    world.actions = None
     episode = run_episode(proposer, world, "have light")
     assert episode.end == planning.MODEL_FAILED
     assert "generate" in episode.problem
-    world.actions = lambda: []
+    world.actions = []
     assert run_episode(proposer, world, "have light").end == planning.STUCK
 
 
@@ -211,8 +209,8 @@ def test_a_ranking_model_proposes_the_likeliest_actions(tiny):
     (step,) = episode.steps
     question = {"type": "text", "text": planning.QUESTION.format(goal="have light")}
     message = {"role": "user", "content": [{"type": "image", "image": step.view}, question]}
-    scores = CandidateRanker(*tiny).score([message], world.actions())
-    ranked = sorted(zip(world.actions(), scores, strict=True), key=lambda pair: pair[1].nll)[:3]
+    scores = CandidateRanker(*tiny).score([message], world.actions)
+    ranked = sorted(zip(world.actions, scores, strict=True), key=lambda pair: pair[1].nll)[:3]
     assert [proposal.text for proposal in step.proposals] == [action for action, _ in ranked]
     assert [proposal.logprob for proposal in step.proposals] == pytest.approx(
         [score.logprob for _, score in ranked]
@@ -260,7 +258,7 @@ def test_the_number_of_proposals_is_limited_by_beams_and_actions(tiny):
     (step,) = run_episode(
         Proposer(*tiny, method="rank", beams=50), world, "have light", max_steps=1
     ).steps
-    assert {proposal.action for proposal in step.proposals} == set(world.actions())
+    assert {proposal.action for proposal in step.proposals} == set(world.actions)
     (step,) = run_episode(Proposer(*tiny, beams=1), Lamps(), "have light", max_steps=1).steps
     assert len(step.proposals) == 1
 

@@ -38,7 +38,7 @@ def epic(tmp_path_factory):
 
 def test_a_goal_is_replayed_with_its_longest_progress(epic):
     (video,) = egoplan_videos([row(epic, PAST[:1], sample_id=2), row(epic)])
-    assert video.actions() == ["open tap", "take cup"]
+    assert video.actions == ["open tap", "take cup"]
     assert read_number(video.observe()) == 10  # half a second, 30 frames, before frame 40
     episode = run_episode(Says("open tap"), video, video.goal, video.num_actions)
     assert episode.is_success
@@ -160,7 +160,7 @@ def test_guesses_equal_hand_counted_averages(order, chance, not_done):
     ]
     video = RecordedVideo("v", "g", narrated, Frames(), 60, 1, 1000)
     episode = run_episode(Says("juggle"), video, "g", len(order))
-    assert guesses(episode, video.actions()) == pytest.approx((chance, not_done))
+    assert guesses(episode, video.actions) == pytest.approx((chance, not_done))
     # the proposal means nothing, and the video continues
     assert step_accuracy([episode]) == (
         0,
@@ -174,7 +174,7 @@ def test_guesses_are_over_the_steps_before_a_failure(tmp_path):
     (video,) = egoplan_videos([row(folder)])
     episode = run_episode(Says("open tap"), video, video.goal)
     assert (episode.end, len(episode.steps)) == (ENVIRONMENT_FAILED, 2)
-    assert guesses(episode, video.actions()) == pytest.approx((2 / 2, 1 / 2 + 1))
+    assert guesses(episode, video.actions) == pytest.approx((2 / 2, 1 / 2 + 1))
 
 
 def test_a_ready_clip_is_replayed_from_its_first_frame(tmp_path):
@@ -209,7 +209,7 @@ def test_no_narration_of_epic_kitchens_shows_a_frame_later_than_the_view():
 
 def test_texts_with_the_same_words_are_one_action(epic):
     (video,) = egoplan_videos([row(epic, [PAST[0], ("Open the tap.", 80, 90)])])
-    assert video.actions() == ["open tap"]
+    assert video.actions == ["open tap"]
     assert step_accuracy([run_episode(Says("open tap"), video, video.goal)]) == (2, 2)
 
 
@@ -244,7 +244,7 @@ def test_goal_step(tmp_path):
     )
     (video,) = goalstep_videos(path, tmp_path)
     assert video.goal == "make a toast"
-    assert video.actions() == ["cut bread", "wash hands"]
+    assert video.actions == ["cut bread", "wash hands"]
     episode = run_episode(Says("cut bread"), video, video.goal)
     assert step_accuracy([episode]) == (1, 2)
     assert [read_number(step.view) for step in episode.steps] == [0, 15]
@@ -310,4 +310,4 @@ def test_published_annotations_have_videos_to_replay(tmp_path):
         (tmp_path / f"{video['video_uid']}.mp4").touch()
     videos = goalstep_videos(GOALSTEP, tmp_path)
     assert len(videos) == 95
-    assert all(1 <= len(video.actions()) <= video.num_actions for video in videos)
+    assert all(1 <= len(video.actions) <= video.num_actions for video in videos)

@@ -101,14 +101,14 @@ def simulator():
 
 def test_a_stove_is_turned_on(simulator):
     home = VirtualHome(simulator.url, [("Stove", "on")], camera=0)
-    assert home.actions() == [
+    assert home.status().actions == [
         "open the stove",
         "close the stove",
         "turn on the stove",
         "turn off the stove",
         "take the water glass",
     ]
-    assert not home.done()
+    assert not home.status().done
     assert home.observe().size == (640, 480)
     refused = home.execute("take the water glass")
     assert not refused.changed
@@ -116,7 +116,7 @@ def test_a_stove_is_turned_on(simulator):
     assert "fly" in home.execute("fly").message
     assert home.execute("turn on the stove").changed
     assert simulator.scripts[-1] == ["<char0> [walk] <stove> (7)", "<char0> [switchon] <stove> (7)"]
-    assert home.done()
+    assert home.status().done
     home.close()
 
 
@@ -197,7 +197,7 @@ def test_a_graph_without_edges(simulator):
 def test_a_simulator_with_unexpected_replies(simulator, fault):
     home = VirtualHome(simulator.url, [("stove", "ON")], camera=0)
     simulator.fault = fault
-    for call in (home.observe, home.actions, home.done):
+    for call in (home.observe, home.status):
         with pytest.raises(LmmsEgoplanError, match=simulator.url):
             call()
 
