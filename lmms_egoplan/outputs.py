@@ -231,6 +231,16 @@ def results_of(out: Path, last: str = "", meanwhile: str = "") -> Iterator[Path]
             marker.delete_results(out, files)
 
 
+def delete_other_results(out: Path, folders: Collection[Path]) -> None:
+    """Delete the results of earlier runs in `out`, except those in `folders`.
+
+    For commands that call `results_of` once for each of these folders.
+    """
+    marker = _marker_of(out)
+    if marker is not None:
+        marker.delete_results(out, [file for folder in folders for file in _files_below(folder)])
+
+
 def clear(paths: Collection[Path]) -> None:
     """Delete what an earlier run wrote at these paths, where other programs will write.
 

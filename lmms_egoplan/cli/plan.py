@@ -134,8 +134,8 @@ def virtualhome(
     beams: _Beams = 5,
     max_steps: _MaxSteps = 20,
 ) -> None:
-    """Guide a character in VirtualHome. You run its simulator yourself; this command was not tested
-    with it.
+    """Guide a character in VirtualHome. You run its simulator yourself, release v2.3.0; this
+    command was not tested with it.
 
     Example: `lmms-egoplan plan virtualhome --goal "heat the stove" --until stove=ON --model NAME
     --out episode`

@@ -6,6 +6,7 @@ from pathlib import Path
 import typer
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.outputs import delete_other_results
 from lmms_egoplan.planner.guide import Guide
 from lmms_egoplan.planner.planner import Episode
 from lmms_egoplan.planner.recorded import RecordedVideo, guesses, step_accuracy
@@ -14,7 +15,8 @@ from lmms_egoplan.planner.recorded import RecordedVideo, guesses, step_accuracy
 def replay(guide: Guide, videos: Sequence[RecordedVideo], out: Path) -> None:
     """Replay videos, write their episodes, and print the accuracy over all steps.
 
-    A signal ends the replay after its episode is written and the accuracy so far is printed.
+    Episodes of an earlier run with more videos are deleted at the end. A signal ends the replay
+    after its episode is written and the accuracy so far is printed.
 
     Args:
         guide: The model.
@@ -25,14 +27,16 @@ def replay(guide: Guide, videos: Sequence[RecordedVideo], out: Path) -> None:
         LmmsEgoplanError: A video could not be replayed to its end.
     """
     episodes: list[Episode] = []
-    for number, video in enumerate(videos, start=1):
-        episode = guide.run(video, video.goal, video.num_actions, out / f"{number:04d}")
+    folders = [out / f"{number:04d}" for number in range(1, len(videos) + 1)]
+    for video, folder in zip(videos, folders, strict=True):
+        episode = guide.run(video, video.goal, video.num_actions, folder)
         episodes.append(episode)
         if episode.interrupt:
             break
     _print_accuracy(episodes, videos)
     if episodes and episodes[-1].interrupt:
         raise episodes[-1].interrupt
+    delete_other_results(out, folders)
     failed = [episode for episode in episodes if episode.problem]
     if failed:
         raise LmmsEgoplanError(

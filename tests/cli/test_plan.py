@@ -174,6 +174,7 @@ def test_other_videos_are_replayed_after_a_failure(prepared, tmp_path):
     )
     assert result.exit_code == 0
     assert {"2", "1"} <= numbers(result.stdout)
+    assert [path.name for path in (tmp_path / "out").glob("0*")] == ["0001"]
 
 
 @pytest.mark.nightly
