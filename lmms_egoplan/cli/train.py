@@ -59,7 +59,8 @@ _ClassifierFolder = Annotated[
 def export_egoplan(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="`EgoPlan_IT.json`.")],
     format: Annotated[
-        Literal["trl", "ms-swift"], typer.Option(help="Trainer to write the data for.")
+        Literal["trl", "ms-swift", "llama-factory"],
+        typer.Option(help="Trainer to write the data for."),
     ],
     out: OutFolder,
     epic_kitchens: Annotated[
@@ -72,17 +73,20 @@ def export_egoplan(
         int, typer.Option(min=0, help="Random seed for the negative of each record.")
     ] = 42,
 ) -> None:
-    """Export EgoPlan-IT as preference data for other trainers: images, prompt, chosen and rejected
-    action.
+    """Export EgoPlan-IT for other trainers: images, rows for supervised fine-tuning (`sft.jsonl`)
+    and preference pairs (`preferences.jsonl`).
+
+    A pair has the right action and one of the record's negatives. For LLaMA-Factory,
+    `dataset_info.json` names the two files `egoplan_it_sft` and `egoplan_it_preferences`.
 
     Example: `lmms-egoplan data export egoplan-it EgoPlan_IT.json --format trl --epic-kitchens
     EPIC-KITCHENS --out trl`
     """
-    from lmms_egoplan.training.egoplan.export import PAIRS, export_preferences
+    from lmms_egoplan.training.egoplan.export import export_instructions, file_names
 
-    with output_folder(out, "data export egoplan-it", [PAIRS]):
-        count = export_preferences(data, format, out, epic_kitchens, ego4d, seed)
-        typer.echo(f"{count} pairs written to {out}")
+    with output_folder(out, "data export egoplan-it", file_names(format)):
+        count = export_instructions(data, format, out, epic_kitchens, ego4d, seed)
+        typer.echo(f"{count} questions and {count} preference pairs written to {out}")
 
 
 @train.command("egoplan")
@@ -238,8 +242,10 @@ def train_actplan_bleurt(
     Example: `lmms-egoplan train actplan-bleurt finetuning_data.jsonl activities.txt --encoder
     Elron/bleurt-large-512 --out classifier`
     """
+    from lmms_egoplan.benchmarks.actplan.classifier_agreement import SourceScores
+    from lmms_egoplan.report.actplan.classifier_table import print_agreement
     from lmms_egoplan.training.bleurt.pairs import Recipe
-    from lmms_egoplan.training.bleurt.training import FILES, summary_line, train_bleurt
+    from lmms_egoplan.training.bleurt.training import FILES, train_bleurt
 
     with output_folder(out, "train actplan-bleurt", FILES):
         if learning_rate is not None and not 0 < learning_rate < 1:
@@ -248,7 +254,13 @@ def train_actplan_bleurt(
         scores = train_bleurt(
             plans, activities, encoder, out, recipe, lambda remark: typer.echo(remark, err=True)
         )
-        typer.echo(summary_line(scores))
+        train = SourceScores(**scores["train"])
+        typer.echo(
+            f"Best epoch: {scores['best_epoch']} of {scores['settings']['epochs']}. Accuracy on "
+            f"{train.plans} training pairs: {train.accuracy:.1%}"
+        )
+        on_val = {model: SourceScores(**values) for model, values in scores["val"].items()}
+        print_agreement("this classifier", on_val, "val")
         typer.echo(f"Written to {out}")
 
 

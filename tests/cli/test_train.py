@@ -1,5 +1,6 @@
 """``lmms-egoplan train actplan-bleurt`` on small files."""
 
+import json
 import re
 import subprocess
 import sys
@@ -50,9 +51,16 @@ def test_finished_run_is_not_repeated(inputs, tmp_path):
         result = run(*files, "--encoder", encoder, "--out", out, *settings)
         assert result.exit_code == 0, result.output
         assert re.search(r"\b1\b.*filling_a_box_8\b", result.stderr)
-        summary, written = result.stdout.splitlines()[-2:]
-        assert re.search(r"epoch 1 of 1\b.*GPT-4V ", summary)
-        assert str(out) in written
+        assert "Best epoch: 1 of 1. Accuracy on 4 training pairs: " in result.stdout
+        rows = [re.sub(r"[^\w:.%-]+", " ", line).strip() for line in result.stdout.splitlines()]
+        on_val = json.loads((out / "scores.json").read_text())["val"].values()
+        for name, key in (
+            ("this classifier: accuracy", "accuracy"),
+            ("right if equal to a gold plan", "equal_to_gold"),
+        ):
+            assert f"{name} {' '.join(f'{scores[key]:.1%}' for scores in on_val)}" in rows
+        assert "plans 4 4" in rows
+        assert rows[-1].startswith("Written to")
     assert load_classifier(out).name == f"{Path(encoder).parent.name}/encoder (2 layers of 32)"
 
 

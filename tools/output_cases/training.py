@@ -26,7 +26,7 @@ def train() -> None:
     commands.run("train", "egoplan", "--config", "tuning.yaml", "--out", "tuned", "--resume")
     commands.run("train", "egoplan", "--config", "tuning.yaml", "--out", "tuned")
     commands.run("merge", "egoplan", "tuned", "--out", "merged")
-    for form in ("trl", "ms-swift"):
+    for form in ("trl", "ms-swift", "llama-factory"):
         commands.run(
             *("data", "export", "egoplan-it", "small/EgoPlan_IT.json", "--format", form),
             *("--epic-kitchens", "small/epic", "--out", form),

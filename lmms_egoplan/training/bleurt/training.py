@@ -1,8 +1,13 @@
-"""Train the classifier (sec. 4.2.2), with one resumable run per folder."""
+"""Train the classifier with transformers' Trainer (sec. 4.2.2).
+
+`Trainer` updates the weights, evaluates each epoch and writes checkpoints, and `RunFolder` finds
+the one to resume from. Only the pairs of each epoch (`TrainingPairs`) and the new head are the
+paper's own.
+"""
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +20,8 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
     Trainer,
+    TrainerCallback,
+    TrainerState,
     TrainingArguments,
 )
 
@@ -166,14 +173,12 @@ def train_bleurt(
         )
     learning_rate = recipe.learning_rate or paper_learning_rate(model.config.hidden_size)
     recipe = replace(recipe, learning_rate=learning_rate, max_length=max_length)
-    contents = {
-        "plans": file_digest(plans),
-        "activities": file_digest(activities),
-        "encoder": digest,
+    inputs = {
+        "plans_sha256": file_digest(plans),
+        "activities_sha256": file_digest(activities),
+        "encoder_sha256": digest,
     }
-    folder = RunFolder(
-        out, asdict(recipe) | {f"{name}_sha256": digest for name, digest in contents.items()}
-    )
+    folder = RunFolder(out, asdict(recipe) | inputs)
     scores = folder.scores()
     if scores is not None:
         notify(f"{out}: this run is already finished")
@@ -181,38 +186,23 @@ def train_bleurt(
     model.config.update(
         {"positives": recipe.positives, "shuffled": recipe.shuffled, "encoder": _short(encoder)}
     )
-    last, seconds = folder.last_checkpoint()
-    if last is not None:
-        notify(f"Resuming from {last}")
-    start = time.monotonic() - seconds
-    dataset = _Pairs(tokenizer, recipe.max_length, train.epoch(0))
-    trainer = Trainer(
-        model,
-        _arguments(folder, recipe),
-        train_dataset=dataset,
-        eval_dataset=_Pairs(tokenizer, recipe.max_length, val),
-        processing_class=tokenizer,
-        compute_metrics=_accuracy,
-        callbacks=[_epochs(folder, train, dataset, start)],
-    )
-    trainer.train(resume_from_checkpoint=str(last) if last else None)
-    seconds = round(time.monotonic() - start, 1)
+    trainer = _train(folder, recipe, model, tokenizer, train, val, notify)
     # The best epoch has the highest accuracy on val; among equals, it is the first.
-    arguments = trainer.args
-    best = trainer.state.best_global_step
-    model, tokenizer = load_model(folder.checkpoint(best))
+    best_step = trainer.state.best_global_step
+    model, tokenizer = load_model(folder.checkpoint(best_step))
+    _, seconds = folder.last_checkpoint()
     scores = {
         "settings": {
             "encoder": encoder,
             **asdict(recipe),
-            "device": arguments.device.type,
-            "bf16": arguments.bf16,
+            "device": trainer.args.device.type,
+            "bf16": trainer.args.bf16,
         },
         "data": counts,
-        "best_epoch": best * recipe.epochs // trainer.state.max_steps,
+        "best_epoch": best_step * recipe.epochs // trainer.state.max_steps,
         **_scores(PlanClassifier(model, tokenizer), train.epoch(0), val),
-        "history": _history(trainer),
-        "seconds": seconds,
+        "history": _history(trainer.state),
+        "seconds": round(seconds, 1),
     }
     with results_of(out) as results:
         model.save_pretrained(results)
@@ -222,18 +212,44 @@ def train_bleurt(
     return scores
 
 
-def summary_line(scores: Mapping[str, Any]) -> str:
-    """Return the best epoch and the accuracies of a training, see `train_bleurt`, in one line."""
-    on_val: list[str] = []
-    for model, values in scores["val"].items():
-        mcc = "n/a" if values["mcc"] is None else f"{values['mcc']:.3f}"
-        on_val.append(
-            f"{model} {values['accuracy']:.1%} (majority {values['majority']:.1%}, MCC {mcc})"
-        )
-    return (
-        f"Best epoch {scores['best_epoch']} of {scores['settings']['epochs']}. Train "
-        f"{scores['train']['accuracy']:.1%}. Val: {', '.join(on_val)}"
+def _train(
+    folder: RunFolder,
+    recipe: Recipe,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    train: TrainingPairs,
+    val: Sequence[PlanPair],
+    notify: Callable[[str], None],
+) -> Trainer:
+    """Train all epochs, from the last checkpoint if there is one."""
+    checkpoint, seconds = folder.last_checkpoint()
+    if checkpoint is not None:
+        notify(f"Resuming from {checkpoint}")
+    start = time.monotonic() - seconds
+    train_inputs = _encoded(tokenizer, recipe.max_length, train.epoch(0))
+
+    class Epochs(TrainerCallback):
+        """Draw new pairs at the start of each epoch, and mark its checkpoint as complete."""
+
+        def on_epoch_begin(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
+            num_finished = round(state.epoch or 0)
+            pairs = train.epoch(num_finished)
+            train_inputs[:] = _encoded(tokenizer, recipe.max_length, pairs)
+
+        def on_save(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
+            folder.complete(state.global_step, state.best_global_step, time.monotonic() - start)
+
+    trainer = Trainer(
+        model,
+        _arguments(folder, recipe),
+        train_dataset=train_inputs,
+        eval_dataset=_encoded(tokenizer, recipe.max_length, val),
+        processing_class=tokenizer,
+        compute_metrics=_accuracy,
+        callbacks=[Epochs()],
     )
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    return trainer
 
 
 def _short(encoder: str) -> str:
@@ -318,46 +334,15 @@ def _arguments(folder: RunFolder, recipe: Recipe) -> TrainingArguments:
     return arguments
 
 
-class _Pairs:
-    """A dataset of pairs, encoded on demand.
-
-    `pairs` may be replaced by the same number of other pairs.
-    """
-
-    def __init__(
-        self, tokenizer: PreTrainedTokenizerBase, max_length: int, pairs: Sequence[PlanPair]
-    ) -> None:
-        self.pairs = pairs
-        self._tokenizer = tokenizer
-        self._max_length = max_length
-
-    def __len__(self) -> int:
-        return len(self.pairs)
-
-    def __getitem__(self, index: int) -> dict[str, Any]:
-        pair = self.pairs[index]
-        tokens, _ = encode_pair(self._tokenizer, self._max_length, pair.gold, pair.candidate)
-        return tokens | {"labels": int(pair.correct)}
-
-
-def _epochs(
-    folder: RunFolder, train: TrainingPairs, dataset: _Pairs, start: float
-) -> transformers.TrainerCallback:
-    class Epochs(transformers.TrainerCallback):
-        """Set the pairs of each epoch, and mark checkpoints as complete.
-
-        The epoch is derived from the number of updates.
-        """
-
-        def on_epoch_begin(self, args: Any, state: Any, _control: Any, **_: Any) -> None:
-            dataset.pairs = train.epoch(
-                state.global_step * int(args.num_train_epochs) // state.max_steps
-            )
-
-        def on_save(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
-            folder.complete(state.global_step, state.best_global_step, time.monotonic() - start)
-
-    return Epochs()
+def _encoded(
+    tokenizer: PreTrainedTokenizerBase, max_length: int, pairs: Sequence[PlanPair]
+) -> list[dict[str, Any]]:
+    """Encode pairs as the Trainer's inputs."""
+    inputs: list[dict[str, Any]] = []
+    for pair in pairs:
+        tokens, _ = encode_pair(tokenizer, max_length, pair.gold, pair.candidate)
+        inputs.append({**tokens, "labels": int(pair.correct)})
+    return inputs
 
 
 def _accuracy(prediction: EvalPrediction) -> dict[str, float]:
@@ -368,12 +353,18 @@ def _accuracy(prediction: EvalPrediction) -> dict[str, float]:
     return {"accuracy": float((prediction.predictions.argmax(-1) == prediction.label_ids).mean())}
 
 
-def _history(trainer: Trainer) -> list[dict[str, float]]:
-    """Merge the Trainer's log entries for training and evaluation into one per epoch."""
-    epochs: dict[int, dict[str, float]] = {}
-    names = {"loss": "train_loss", "eval_loss": "val_loss", "eval_accuracy": "val_accuracy"}
-    for entry in trainer.state.log_history:
-        values = {name: entry[key] for key, name in names.items() if key in entry}
-        if values:
-            epochs.setdefault(round(entry["epoch"]), {}).update(values)
-    return [{"epoch": epoch, **values} for epoch, values in sorted(epochs.items())]
+def _history(state: TrainerState) -> list[dict[str, float]]:
+    """Return losses and accuracy of every epoch, which the Trainer logs once each."""
+    train_losses = [entry["loss"] for entry in state.log_history if "loss" in entry]
+    evaluations = [entry for entry in state.log_history if "eval_loss" in entry]
+    return [
+        {
+            "epoch": epoch,
+            "train_loss": train_loss,
+            "val_loss": evaluation["eval_loss"],
+            "val_accuracy": evaluation["eval_accuracy"],
+        }
+        for epoch, (train_loss, evaluation) in enumerate(
+            zip(train_losses, evaluations, strict=True), start=1
+        )
+    ]

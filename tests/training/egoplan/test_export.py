@@ -1,4 +1,4 @@
-"""Export preference data with the images, question and actions of training, in the formats of other
+"""Export EgoPlan-IT with the images, question and actions of training, in the formats of other
 trainers.
 """
 
@@ -18,42 +18,85 @@ def folder(tmp_path_factory):
     return write_set(tmp_path_factory.mktemp("set"))
 
 
-def rows(out):
-    return [json.loads(line) for line in (out / "preferences.jsonl").read_text().splitlines()]
-
-
-def test_trl_gets_images_prompt_chosen_and_rejected(folder):
-    result, out = export(folder, "trl")
+def exported(folder, form):
+    """Export the set, and return the folder with rows of both files and the record of each."""
+    result, out = export(folder, form)
     assert result.exit_code == 0, result.output
-    assert len(rows(out)) == len(records())
-    for row, record in zip(rows(out), records(), strict=True):
-        (turn,) = row["prompt"]
-        assert [item["type"] for item in turn["content"]] == ["image"] * len(row["images"]) + [
-            "text"
-        ]
-        assert len(row["images"]) == 8 * len(record["task_progress_metadata"][-4:]) + 1
-        assert row["chosen"][0]["content"][0]["text"] == record["answer"]
-        assert row["rejected"][0]["content"][0]["text"] in record["negative_answers"]
-
-
-def test_the_export_is_loaded_as_the_docs_describe(folder, monkeypatch):
-    _, out = export(folder, "trl")
-    monkeypatch.chdir(out)
-    data = load_dataset(
-        "json", data_files="preferences.jsonl", split="train", cache_dir=str(folder / "cache")
+    sft, preferences = (
+        [json.loads(line) for line in (out / name).read_text().splitlines()]
+        for name in ("sft.jsonl", "preferences.jsonl")
     )
+    return out, list(zip(sft, preferences, records(), strict=True))
+
+
+def test_trl_gets_prompts_with_answers(folder):
+    _, rows = exported(folder, "trl")
+    for sft, pair, record in rows:
+        images = [f"images/{record['sample_id']}_{number:02}.jpg" for number in range(100)]
+        num_images = 8 * len(record["task_progress_metadata"][-4:]) + 1
+        content = [{"type": "image"}] * num_images
+        content += [{"type": "text", "text": record["question"]}]
+        prompt = {"images": images[:num_images], "prompt": [{"role": "user", "content": content}]}
+        answer = [{"role": "assistant", "content": [{"type": "text", "text": record["answer"]}]}]
+        assert sft == prompt | {"completion": answer}
+        ((rejected,),) = [turn.pop("content") for turn in pair["rejected"]]
+        assert rejected["text"] in record["negative_answers"]
+        assert pair == prompt | {"chosen": answer, "rejected": [{"role": "assistant"}]}
+
+
+@pytest.mark.parametrize("name", ["sft.jsonl", "preferences.jsonl"])
+def test_the_export_is_loaded_as_the_docs_describe(folder, name, monkeypatch):
+    out, _ = exported(folder, "trl")
+    monkeypatch.chdir(out)
+    data = load_dataset("json", data_files=name, split="train", cache_dir=str(folder / "cache"))
     data = data.cast_column("images", Sequence(Image()))
     assert read_number(data[3]["images"][-1]) == records()[3]["current_observation_frame"]
 
 
 def test_ms_swift_gets_absolute_paths_and_a_rejected_response(folder):
-    _, out = export(folder, "ms-swift")
-    for row, record in zip(rows(out), records(), strict=True):
-        question, answer = row["messages"]
-        assert question["content"] == "<image>" * len(row["images"]) + record["question"]
+    _, rows = exported(folder, "ms-swift")
+    for sft, pair, record in rows:
+        question, answer = sft["messages"]
+        assert question["content"] == "<image>" * len(sft["images"]) + record["question"]
         assert answer == {"role": "assistant", "content": record["answer"]}
-        assert row["rejected_response"] in record["negative_answers"]
-        assert all(Path(image).is_absolute() and Path(image).is_file() for image in row["images"])
+        assert pair.pop("rejected_response") in record["negative_answers"]
+        assert pair == sft
+        assert all(Path(image).is_absolute() and Path(image).is_file() for image in sft["images"])
+
+
+def test_llama_factory_finds_every_column_by_its_description(folder):
+    """Read both files by `dataset_info.json`, as LLaMA-Factory's documentation defines it."""
+    out, rows = exported(folder, "llama-factory")
+    info = json.loads((out / "dataset_info.json").read_text())
+    assert list(info) == ["egoplan_it_sft", "egoplan_it_preferences"]
+    for index, description in enumerate(info.values()):
+        assert description["formatting"] == "sharegpt"
+        tags = description["tags"]
+        assert (out / description["file_name"]).is_file()
+        for *both, record in rows:
+            row = both[index]
+            assert sorted(description["columns"].values()) == sorted(row)
+            columns = {name: row[column] for name, column in description["columns"].items()}
+            messages = columns["messages"]
+            if description.get("ranking"):
+                assert columns["rejected"][tags["content_tag"]] in record["negative_answers"]
+                messages = [*messages, columns["chosen"]]
+                assert columns["rejected"][tags["role_tag"]] == tags["assistant_tag"]
+            roles = [message[tags["role_tag"]] for message in messages]
+            texts = [message[tags["content_tag"]] for message in messages]
+            assert roles == [tags["user_tag"], tags["assistant_tag"]]
+            placeholders = "<image>" * len(columns["images"])
+            assert texts == [placeholders + record["question"], record["answer"]]
+            assert all((out / image).is_file() for image in columns["images"])
+    assert [bool(description.get("ranking")) for description in info.values()] == [False, True]
+
+
+def test_a_placeholder_in_a_text_is_refused(tmp_path):
+    write_set(tmp_path, {"negative_answers": ["take <image>", "wash the cup"]})
+    result, out = export(tmp_path, "ms-swift")
+    assert result.exit_code == 1
+    assert "sample_id 13, negative_answers[0]: contains <image>" in result.output
+    assert not out.exists()
 
 
 def test_folder_of_another_export_is_refused(folder, tmp_path):

@@ -1,4 +1,4 @@
-"""Train one step with TRL on the exported preference data. Runs if TRL is installed."""
+"""Train one step with TRL on the exported files. Runs if TRL is installed."""
 
 import math
 from importlib.util import find_spec
@@ -11,36 +11,70 @@ pytestmark = [
     pytest.mark.nightly,
     pytest.mark.skipif(find_spec("trl") is None, reason="trl is not installed"),
 ]
+ARGUMENTS = {
+    "max_steps": 1,
+    "per_device_train_batch_size": 2,
+    "use_cpu": True,
+    "bf16": False,
+    "report_to": "none",
+    "max_length": None,
+    "gradient_checkpointing": False,
+}
 
 
-def test_trl_trains_on_the_export(tmp_path, monkeypatch):
-    import trl
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = write_set(tmp_path_factory.mktemp("set"))
+    result, _ = export(folder, "trl")
+    assert result.exit_code == 0, result.output
+    return folder
+
+
+@pytest.fixture
+def inputs(folder, monkeypatch):
+    """Return a function that loads one exported file, and the model and its processor."""
     from datasets import Image, Sequence, load_dataset
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
-    write_set(tmp_path)
-    _, out = export(tmp_path, "trl")
-    monkeypatch.chdir(out)
-    data = load_dataset(
-        "json", data_files="preferences.jsonl", split="train", cache_dir=str(tmp_path / "cache")
-    )
-    data = data.cast_column("images", Sequence(Image()))
-    arguments = {
-        "max_steps": 1,
-        "per_device_train_batch_size": 2,
-        "use_cpu": True,
-        "bf16": False,
-        "report_to": "none",
-    }
-    trainer = trl.DPOTrainer(
-        AutoModelForImageTextToText.from_pretrained(tmp_path / "model"),
-        args=trl.DPOConfig(
-            str(tmp_path / "dpo"), max_length=None, gradient_checkpointing=False, **arguments
-        ),
-        train_dataset=data,
-        processing_class=AutoProcessor.from_pretrained(tmp_path / "model"),
+    monkeypatch.chdir(folder / "trl")
+
+    def load(name):
+        data = load_dataset("json", data_files=name, split="train", cache_dir=str(folder / "cache"))
+        return data.cast_column("images", Sequence(Image()))
+
+    model = AutoModelForImageTextToText.from_pretrained(folder / "model")
+    return load, model, AutoProcessor.from_pretrained(folder / "model")
+
+
+def test_sft_learns_the_answers_only(inputs, tmp_path):
+    from trl import SFTConfig, SFTTrainer
+
+    load, model, processor = inputs
+    trainer = SFTTrainer(
+        model,
+        args=SFTConfig(str(tmp_path / "sft"), **ARGUMENTS),
+        train_dataset=load("sft.jsonl"),
+        processing_class=processor,
     )
     batch = next(iter(trainer.get_train_dataloader()))
-    texts = trainer.processing_class.batch_decode(batch["input_ids"])
+    learned = [row[row != -100] for row in batch["labels"]]
+    answers = [record["answer"] for record in records()]
+    for text in processor.batch_decode(learned, skip_special_tokens=True):
+        assert text.strip() in answers
+    assert math.isfinite(trainer.train().training_loss)
+
+
+def test_dpo_compares_the_answers(inputs, tmp_path):
+    from trl import DPOConfig, DPOTrainer
+
+    load, model, processor = inputs
+    trainer = DPOTrainer(
+        model,
+        args=DPOConfig(str(tmp_path / "dpo"), **ARGUMENTS),
+        train_dataset=load("preferences.jsonl"),
+        processing_class=processor,
+    )
+    batch = next(iter(trainer.get_train_dataloader()))
+    texts = processor.batch_decode(batch["input_ids"])
     assert any(f"ASSISTANT: {record['answer']}" in text for record in records() for text in texts)
     assert math.isfinite(trainer.train().training_loss)
