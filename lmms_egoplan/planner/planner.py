@@ -44,7 +44,7 @@ class ActionOutcome:
 
 @dataclass(frozen=True)
 class Status:
-    """What an environment reports apart from its view.
+    """The possible actions, and whether the goal is reached.
 
     Attributes:
         actions: The actions that are possible now, in words, without duplicates. None if any text
