@@ -77,7 +77,7 @@ def export_egoplan(
     and preference pairs (`preferences.jsonl`).
 
     A pair has the right action and one of the record's negatives. For LLaMA-Factory,
-    `dataset_info.json` names the two files `egoplan_it_sft` and `egoplan_it_preferences`.
+    `dataset_info.json` names the two files `egoplan-it-sft` and `egoplan-it-preferences`.
 
     Example: `lmms-egoplan data export egoplan-it EgoPlan_IT.json --format trl --epic-kitchens
     EPIC-KITCHENS --out trl`

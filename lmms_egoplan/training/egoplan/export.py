@@ -206,13 +206,13 @@ def _llama_factory_info() -> dict[str, Any]:
         "assistant_tag": "assistant",
     }
     return {
-        "egoplan_it_sft": {
+        "egoplan-it-sft": {
             "file_name": SFT,
             "formatting": "sharegpt",
             "columns": {"messages": "messages", "images": "images"},
             "tags": tags,
         },
-        "egoplan_it_preferences": {
+        "egoplan-it-preferences": {
             "file_name": PREFERENCES,
             "formatting": "sharegpt",
             "ranking": True,

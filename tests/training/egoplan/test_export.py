@@ -68,7 +68,7 @@ def test_llama_factory_finds_every_column_by_its_description(folder):
     """Read both files by `dataset_info.json`, as LLaMA-Factory's documentation defines it."""
     out, rows = exported(folder, "llama-factory")
     info = json.loads((out / "dataset_info.json").read_text())
-    assert list(info) == ["egoplan_it_sft", "egoplan_it_preferences"]
+    assert list(info) == ["egoplan-it-sft", "egoplan-it-preferences"]
     for index, description in enumerate(info.values()):
         assert description["formatting"] == "sharegpt"
         tags = description["tags"]
