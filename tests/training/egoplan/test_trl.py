@@ -5,6 +5,8 @@ from importlib.util import find_spec
 
 import pytest
 
+import zoo
+
 from .small import export, records, write_set
 
 pytestmark = [
@@ -30,9 +32,9 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def inputs(folder, monkeypatch):
-    """Return a function that loads one exported file, and the model and its processor."""
+@pytest.fixture(params=["llava", "qwen2_5_vl"])
+def inputs(request, folder, monkeypatch):
+    """Return a function that loads one exported file, and a tiny model and its processor."""
     from datasets import Image, Sequence, load_dataset
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
@@ -42,8 +44,11 @@ def inputs(folder, monkeypatch):
         data = load_dataset("json", data_files=name, split="train", cache_dir=str(folder / "cache"))
         return data.cast_column("images", Sequence(Image()))
 
-    model = AutoModelForImageTextToText.from_pretrained(folder / "model")
-    return load, model, AutoProcessor.from_pretrained(folder / "model")
+    checkpoint = folder / request.param
+    if not checkpoint.exists():
+        zoo.save(request.param, checkpoint)
+    model = AutoModelForImageTextToText.from_pretrained(checkpoint)
+    return load, model, AutoProcessor.from_pretrained(checkpoint)
 
 
 def test_sft_learns_the_answers_only(inputs, tmp_path):
@@ -75,6 +80,13 @@ def test_dpo_compares_the_answers(inputs, tmp_path):
         processing_class=processor,
     )
     batch = next(iter(trainer.get_train_dataloader()))
-    texts = processor.batch_decode(batch["input_ids"])
-    assert any(f"ASSISTANT: {record['answer']}" in text for record in records() for text in texts)
+    completions = [
+        row[mask.bool()]
+        for row, mask in zip(batch["input_ids"], batch["completion_mask"], strict=True)
+    ]
+    texts = processor.batch_decode(completions, skip_special_tokens=True)
+    chosen, rejected = texts[:2], texts[2:]
+    negatives = {record["answer"]: record["negative_answers"] for record in records()}
+    for right, wrong in zip(chosen, rejected, strict=True):
+        assert wrong.strip() in negatives[right.strip()]
     assert math.isfinite(trainer.train().training_loss)
