@@ -85,7 +85,7 @@ def _row(step: Step, picture: str) -> dict[str, Any]:
         "tried": step.proposals.index(step.executed),
         "changed": step.outcome.changed,
         "outcome": step.outcome.message,
-        "done": step.outcome.done,
+        "done": step.outcome.real_action,
         "model_seconds": round(step.model_seconds, 3),
         "action_seconds": round(step.action_seconds, 3),
     }

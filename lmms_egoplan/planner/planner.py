@@ -29,8 +29,8 @@ class ActionOutcome:
         changed: True if anything in the environment changed.
         message: The result in words.
         clip: The action as seen, oldest frame first; empty if there was nothing to see.
-        done: The action that the clip shows, if it is not the requested one, as in a recorded
-            video.
+        real_action: The action that the clip shows, if the environment does not follow requests,
+            as a recorded video; else None.
         past: Clips of the latest actions, which replace the clips of all outcomes so far; None to
             keep those.
     """
@@ -38,7 +38,7 @@ class ActionOutcome:
     changed: bool
     message: str
     clip: Clip
-    done: str | None = None
+    real_action: str | None = None
     past: Sequence[Clip] | None = None
 
 

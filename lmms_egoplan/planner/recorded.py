@@ -126,7 +126,7 @@ class RecordedVideo:
             changed=True,
             message=message,
             clip=past[-1] if real.start <= view else Clip(),
-            done=real_text,
+            real_action=real_text,
             past=past,
         )
 
@@ -146,7 +146,7 @@ def step_accuracy(episodes: Iterable[Episode]) -> tuple[int, int]:
     A step is correct if its best proposal is the video's next action.
     """
     steps = [step for episode in episodes for step in episode.steps]
-    return sum(step.proposals[0].action == step.outcome.done for step in steps), len(steps)
+    return sum(step.proposals[0].action == step.outcome.real_action for step in steps), len(steps)
 
 
 def guesses(episode: Episode, actions: Sequence[str]) -> tuple[float, float]:
@@ -161,8 +161,8 @@ def guesses(episode: Episode, actions: Sequence[str]) -> tuple[float, float]:
     remaining = set(actions)
     for step in episode.steps:
         remaining = remaining or set(actions)
-        not_done += (step.outcome.done in remaining) / len(remaining)
-        remaining.discard(step.outcome.done)
+        not_done += (step.outcome.real_action in remaining) / len(remaining)
+        remaining.discard(step.outcome.real_action)
     return len(episode.steps) / len(actions), not_done
 
 

@@ -43,7 +43,11 @@ def test_a_goal_is_replayed_with_its_longest_progress(epic):
     episode = run_episode(Says("open tap"), video, video.goal, video.num_actions)
     assert episode.is_success
     assert step_accuracy([episode]) == (2, 3)
-    assert [step.outcome.done for step in episode.steps] == ["open tap", "take cup", "open tap"]
+    assert [step.outcome.real_action for step in episode.steps] == [
+        "open tap",
+        "take cup",
+        "open tap",
+    ]
     assert [read_number(step.view) for step in episode.steps] == [10, 50, 70]
     clip = episode.steps[0].outcome.clip
     # the action lasts until 60
@@ -295,7 +299,7 @@ def test_a_published_question_is_replayed(tmp_path):
     check(sees, [(action["start_frame"], action["stop_frame"]) for action in past], 1, 30)
     (video,) = egoplan_videos([record | {"media_path": str(folder), "past_actions": past}])
     episode = run_episode(Says(past[1]["narration_text"]), video, video.goal)
-    assert [step.outcome.done for step in episode.steps] == [
+    assert [step.outcome.real_action for step in episode.steps] == [
         action["narration_text"] for action in past
     ]
     assert step_accuracy([episode]) == (
