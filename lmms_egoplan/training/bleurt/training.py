@@ -1,8 +1,8 @@
 """Train the classifier with transformers' Trainer (sec. 4.2.2).
 
 `Trainer` updates the weights, evaluates each epoch and writes checkpoints, and `RunFolder` finds
-the one to resume from. Only the pairs of each epoch (`TrainingPairs`) and the new head are the
-paper's own.
+the one to resume from. The paper's own parts are the head and the pairs, which each epoch draws
+anew (`TrainingPairs`).
 """
 
 import hashlib
