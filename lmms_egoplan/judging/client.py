@@ -26,7 +26,12 @@ from lmms_egoplan.judging.judgement import Judgement, Prompt
 from lmms_egoplan.judging.redaction import Redactor, secrets_in
 from lmms_egoplan.judging.retries import Retries
 from lmms_egoplan.judging.settings import LIMIT_NAMES, JudgeSettings
-from lmms_egoplan.judging.text import is_out_of_credit, judge_name, read_reply
+from lmms_egoplan.judging.text import (
+    is_filter_refusal,
+    is_out_of_credit,
+    judge_name,
+    read_reply,
+)
 from lmms_egoplan.judging.variables import MAX_MIB, MAX_TOKENS, PARAMETERS, TIMEOUT
 from lmms_egoplan.text import clean_text
 
@@ -169,7 +174,7 @@ class Client(AbstractAsyncContextManager["Client"]):
             **self.settings.parameters,
             limit_name or self._limit_name(): self.settings.max_tokens,
         }
-        if prompt.schema is not None:
+        if prompt.schema is not None and self._target not in self._learnt.without_schema:
             form = {"name": "reply", "schema": prompt.schema}
             body["response_format"] = {"type": "json_schema", "json_schema": form}
         return body
@@ -269,11 +274,14 @@ class Client(AbstractAsyncContextManager["Client"]):
         After a refusal, repeat the request without the schema. If that succeeds, stop sending
         schemas to this model.
         """
-        schema = None if self._target in self._learnt.without_schema else prompt.schema
+        has_schema = prompt.schema is not None and self._target not in self._learnt.without_schema
         try:
-            return await self._send_limited(replace(prompt, schema=schema))
+            return await self._send_limited(prompt)
         except openai.APIStatusError as error:
-            if schema is None or error.status_code not in (400, 422):
+            is_about_schema = error.status_code in (400, 422) and not is_filter_refusal(
+                error.response.text
+            )
+            if not (has_schema and is_about_schema):
                 raise
         self._on_retry()
         answer = await self._send_limited(replace(prompt, schema=None))
@@ -348,7 +356,8 @@ class Client(AbstractAsyncContextManager["Client"]):
         if status < 500 and (status not in _RETRIED_STATUSES or is_without_credit):
             message += self._setting_hint(error)
             if status in _REQUEST_ERRORS and not is_without_credit:
-                return RefusedRequestError(message)
+                is_filtered = is_filter_refusal(error.response.text)
+                return RefusedRequestError(message, is_filtered=is_filtered)
             return EndpointError(message)
         wait_s = retry_after_s(headers) or 0.0
         if wait_s > self._policy.retry_after_s:

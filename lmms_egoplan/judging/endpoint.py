@@ -78,7 +78,15 @@ class EndpointError(Exception):
 
 
 class RefusedRequestError(EndpointError):
-    """The endpoint refuses this request with HTTP 400, 413 or 422."""
+    """The endpoint refuses this request with HTTP 400, 413 or 422.
+
+    Attributes:
+        is_filtered: True if its content filter refuses the prompt.
+    """
+
+    def __init__(self, message: str, *, is_filtered: bool = False) -> None:
+        super().__init__(message)
+        self.is_filtered = is_filtered
 
 
 class NoAnswerError(EndpointError):

@@ -45,13 +45,14 @@ def failure_message(settings: JudgeSettings, error: EndpointError, words: Messag
     )
 
 
-def unrated(settings: JudgeSettings, error: str) -> Judgement:
+def unrated(settings: JudgeSettings, error: str, finish: str | None = None) -> Judgement:
     """Return a judgement without a reply."""
     return Judgement(
         rating=None,
         reply=None,
         judge=settings.model,
         error=error,
+        finish=finish,
         endpoint=settings.where,
         max_tokens=settings.max_tokens,
     )

@@ -15,13 +15,14 @@ from lmms_egoplan.jsonl import decode, decode_objects, repetition
 from lmms_egoplan.judging.judge import complete_all
 from lmms_egoplan.judging.judgement import Judgement, Prompt
 from lmms_egoplan.judging.settings import JudgeSettings
-from lmms_egoplan.judging.text import is_ended, without_thinking
+from lmms_egoplan.judging.text import is_ended, is_filtered, without_thinking
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import quoted
 
 NO_REPLY = "no reply"
 WRONG_FORM = "reply of another form than asked for"
 CUT_OFF = "reply that was cut off"
+FILTERED = "prompt or reply that was filtered"
 NOT_JSON = "reply that is not JSON"
 SEVERAL = "reply with different JSON values"
 REPEATED_KEY = "reply with a key given more than once"
@@ -68,8 +69,10 @@ class _JsonReader:
 
     def value(self, name: str, reply: Judgement) -> Any:
         """Read a reply; return a `Rejection` for an unusable reply."""
+        detail = reply.error or f"finish_reason {reply.finish!r}"
+        if is_filtered(reply.finish):
+            return Rejection(self.step, FILTERED, name, detail)
         if is_ended(reply.finish) is not True:
-            detail = reply.error or f"finish_reason {reply.finish!r}"
             return Rejection(self.step, CUT_OFF, name, detail)
         if reply.error is not None:
             return Rejection(self.step, NO_REPLY, name, reply.error)

@@ -41,6 +41,8 @@ def judge_all(
     - Duplicate prompts are sent once. If several processes judge the same prompt, only one of them
       sends it.
     - Prompts that were refused or not rated before are sent last.
+    - A prompt that the content filter of this endpoint stopped, or whose last reply it stopped, is
+      not sent again. `settings.options.retry_rejected` sends it.
     - A reply that is cut off or has no rating is requested up to two more times. A request that the
       endpoint refuses with 400, 413 or 422 is not repeated.
     - Lone surrogates in a prompt are sent as ``?``.
@@ -117,7 +119,8 @@ def complete_all(
 
     Works like `judge_all`, except that any complete reply is accepted. No reply is paid for twice:
     after a reply that was cut off, its prompt is sent again only with another token limit. Prompts
-    that were refused or got no reply are sent each time.
+    that were refused or got no reply are sent each time, unless a content filter of this endpoint
+    stopped the prompt or its reply.
 
     Args:
         prompts: prompts by the id that names them in messages. May be empty.

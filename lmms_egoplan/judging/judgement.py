@@ -164,8 +164,8 @@ class Judgement:
             separately; None if not reported.
         seconds: Time from request to reply; None without a reply.
         finish: The endpoint's finish reason; "" if it reports none. ``"length"`` if the token limit
-            ended the reply. None if the endpoint sent no completion, or if the cache did not store
-            the reason.
+            ended the reply, ``"content_filter"`` also if a filter refused the prompt. None if the
+            endpoint sent no completion, or if the cache did not store the reason.
         endpoint: Address of the endpoint.
         prompt: Text of the prompt, for a reply. Images are only part of the cache key.
         max_tokens: Token limit of the request; None for a reply from the cache.

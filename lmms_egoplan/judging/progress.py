@@ -44,6 +44,7 @@ class RequestProgress(tqdm):
     Attributes:
         counts: ``judged``: rated in this run; ``cached``: rated earlier or by another process;
             ``failed``: without a rating; ``refused``: failures that the endpoint refused;
+            ``filtered``: failures of its content filter, in this run or earlier;
             ``retried``: repeated requests; ``cut``: replies that the token limit ended; ``tokens``:
             prompt and completion tokens, if the endpoint reports them.
         elsewhere: Number of cached answers from other endpoints, by address.
@@ -109,9 +110,18 @@ class RequestProgress(tqdm):
         return values | {"postfix": postfix}
 
     def count(self, **counts: int) -> None:
-        """Add finished answers by outcome. ``refused`` is a subset of ``failed``."""
+        """Add finished answers by outcome, ``judged`` or ``cached``."""
         self.counts.update(counts)
-        self.update(sum(counts.values()) - counts.get("refused", 0))
+        self.update(sum(counts.values()))
+
+    def count_failed(self, answers: int, *, is_refused: bool, is_filtered: bool) -> None:
+        """Add answers without a rating."""
+        self.counts["failed"] += answers
+        if is_refused:
+            self.counts["refused"] += answers
+        if is_filtered:
+            self.counts["filtered"] += answers
+        self.update(answers)
 
     def show_waits(self) -> None:
         """Show long waits, if any."""
@@ -138,6 +148,8 @@ class RequestProgress(tqdm):
         exceptions = ""
         if counts["refused"]:
             exceptions += f", {counts['refused']} {words.answers} refused by the endpoint"
+        if counts["filtered"]:
+            exceptions += f", {counts['filtered']} {words.answers} filtered"
         if counts["cut"]:
             exceptions += f", {counts['cut']} replies cut off at the limit on tokens"
         logger.info(

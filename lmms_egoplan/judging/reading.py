@@ -4,9 +4,11 @@ from dataclasses import dataclass, replace
 
 from lmms_egoplan.judging.judgement import Judgement, RatingScale
 from lmms_egoplan.judging.settings import JudgeSettings
-from lmms_egoplan.judging.text import is_cut, is_ended, is_unclear, read_rating
+from lmms_egoplan.judging.text import is_cut, is_ended, is_filtered, is_unclear, read_rating
 from lmms_egoplan.judging.variables import MAX_TOKENS
 
+# What the error about a filtered prompt or reply ends with.
+FILTERED_HINT = "only --retry-rejected requests it again"
 # Error for a stored reply whose rating no longer counts.
 UNCLEAR = "the judge's stored reply has no clear rating; it is not requested again"
 
@@ -18,12 +20,12 @@ class ReadReply:
     Attributes:
         judgement: The reply with its rating or its error.
         is_at_limit: Whether the token limit ended the reply.
-        is_filtered: Whether something else than the model or the token limit ended it.
+        is_stopped: Whether something else than the model or the token limit ended it.
     """
 
     judgement: Judgement
     is_at_limit: bool
-    is_filtered: bool
+    is_stopped: bool
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class ReplyReader:
             error=error,
             finish="length" if is_at_limit else reply.finish,
         )
-        return ReadReply(judgement, is_at_limit, is_filtered=is_stopped and not is_at_limit)
+        return ReadReply(judgement, is_at_limit, is_stopped=is_stopped and not is_at_limit)
 
     def _problem(self, reply: Judgement, attempts: int, *, is_at_limit: bool) -> str:
         """Return why the last reply cannot be used."""
@@ -82,6 +84,8 @@ class ReplyReader:
                 f"it was cut off after {count} tokens ({reason}); the limit is "
                 f"{self.settings.max_tokens}, set by {MAX_TOKENS}"
             )
+        elif is_filtered(reply.finish):
+            problem = f"it was filtered ({reason}); {FILTERED_HINT}"
         elif is_ended(reply.finish) is False:
             problem = f"it was stopped before its end ({reason})"
         elif reply.error:
@@ -99,6 +103,7 @@ class ReplyReader:
         """Read a stored reply; return None if the prompt must be requested again.
 
         - A failure counts if the current rule finds a rating in its reply.
+        - What the content filter of this endpoint stopped counts as a failure.
         - Without a scale, a reply that was cut off at the same token limit counts, because it was
           paid for.
         - A reply that an earlier rule rated counts, without a rating if the current rule finds no
@@ -106,6 +111,8 @@ class ReplyReader:
         """
         is_failure = stored.error is not None
         stored = replace(stored, cached=True)
+        if is_failure and self._is_filtered_here(stored):
+            return stored
         if self.scale is None:
             if is_failure and not self._is_paid(stored):
                 return None
@@ -116,6 +123,10 @@ class ReplyReader:
         if is_failure or not is_unclear(self.scale, stored.reply, stored.finish):
             return None
         return replace(stored, rating=None, error=UNCLEAR)
+
+    def _is_filtered_here(self, stored: Judgement) -> bool:
+        """Return whether the content filter of this endpoint stopped the prompt or its reply."""
+        return is_filtered(stored.finish) and stored.endpoint == self.settings.where
 
     def _is_paid(self, stored: Judgement) -> bool:
         """Return whether a stored failure is a reply that was cut off at the same token limit."""

@@ -27,10 +27,11 @@ from lmms_egoplan.judging.progress import (
     MessageWords,
     RequestProgress,
 )
-from lmms_egoplan.judging.reading import UNCLEAR, ReplyReader
+from lmms_egoplan.judging.reading import FILTERED_HINT, UNCLEAR, ReplyReader
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.judging.stopping import ReadabilityRule, RefusalRule, SilenceRule
 from lmms_egoplan.judging.token_log import TokenLog
+from lmms_egoplan.judging.text import is_filtered
 from lmms_egoplan.judging.tokens import ReplyTokens, StepUsage
 from lmms_egoplan.judging.usage import Verdicts
 
@@ -175,8 +176,13 @@ class PromptRun:
         return self._cache.load_failures(self._keys) | self._cache.load(self._keys)
 
     def _is_retried(self, judgement: Judgement) -> bool:
-        """Return whether a stored reply without a clear rating is requested again."""
-        return judgement.error == UNCLEAR and self._settings.options.retry_rejected
+        """Return whether a stored reply without a clear rating is requested again.
+
+        Without a scale, the caller decides which replies are rejected.
+        """
+        if self._prompts.scale is None or not self._settings.options.retry_rejected:
+            return False
+        return judgement.error == UNCLEAR or is_filtered(judgement.finish)
 
     def close(self) -> None:
         """Close the progress bar, record the tokens, and log the summary."""
@@ -319,7 +325,10 @@ class PromptRun:
             judgement = await self._judge(prompt, sender)
         except RefusedRequestError as error:
             refusal = str(error)
-            failed = unrated(self._settings, f"{model} refuses this request: {refusal}")
+            problem = f"{model} refuses this request: {refusal}"
+            failed = unrated(self._settings, problem)
+            if error.is_filtered:
+                failed = unrated(self._settings, f"{problem}; {FILTERED_HINT}", "content_filter")
             return _PromptOutcome(failed, refusal=refusal)
         except NoAnswerError as error:
             failed = unrated(self._settings, f"no answer from {model}: {error}")
@@ -368,7 +377,7 @@ class PromptRun:
             judgement = read.judgement
             if read.is_at_limit:
                 self._progress.counts["cut"] += 1
-            if reply.finish is not None and not read.is_filtered:
+            if reply.finish is not None and not read.is_stopped:
                 self._count_verdict(prompt, judgement, is_cut=read.is_at_limit)
             if judgement.error is None:
                 break
@@ -438,5 +447,6 @@ class PromptRun:
         if judgement.error is None:
             self._progress.count(**{how: num_answers})
         else:
-            num_refused = num_answers if is_refused else 0
-            self._progress.count(failed=num_answers, refused=num_refused)
+            self._progress.count_failed(
+                num_answers, is_refused=is_refused, is_filtered=is_filtered(judgement.finish)
+            )

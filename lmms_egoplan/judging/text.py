@@ -4,6 +4,7 @@ import functools
 import re
 import sys
 import unicodedata
+from collections.abc import Collection
 from dataclasses import replace
 from html.entities import html5
 from typing import Any
@@ -15,7 +16,7 @@ from lmms_egoplan.text import clean_text
 
 # Finish reasons, and characters that look like brackets.
 _TABLES = module_yaml(__file__)
-# Finish reasons of OpenAI and others: ended by the model, cut at a token limit, or stopped.
+# Finish reasons of OpenAI and others: ended by the model, cut at a token limit, filtered, or stopped.
 _FINISH = {end: frozenset(reasons) for end, reasons in _TABLES["finish"].items()}
 _LONGEST_ERROR = 300
 _LONGEST_NAME = 120
@@ -25,6 +26,15 @@ _NAME_SIGNS = " -_.:/@+#=,()%~"
 NO_TEXT = "it has no text"
 # Types of the parts of a message that are text.
 _TEXT_PARTS = ("text", "output_text")
+# Codes of the refusals by a content filter: Azure's, OpenAI's and Alibaba's.
+_FILTERS = (
+    "content_filter",
+    "ResponsibleAIPolicyViolation",
+    "content_policy_violation",
+    "moderation_blocked",
+    "data_inspection_failed",
+    "DataInspectionFailed",
+)
 _OUT_OF_CREDIT = ("insufficient_quota", "billing_not_active", "billing_hard_limit_reached")
 
 # Characters at the end of a reply that are searched for ratings.
@@ -221,6 +231,11 @@ def is_cut(finish: str | None) -> bool:
     return _plain(finish) in _FINISH["at_limit"]
 
 
+def is_filtered(finish: str | None) -> bool:
+    """Return whether a content filter stopped the reply, according to its finish reason."""
+    return _plain(finish) in _FINISH["filtered"]
+
+
 def is_ended(finish: str | None) -> bool | None:
     """Return whether the model ended the reply, according to its finish reason.
 
@@ -229,7 +244,7 @@ def is_ended(finish: str | None) -> bool | None:
     reason = _plain(finish)
     if not reason or reason in _FINISH["ended"]:
         return True
-    if reason in _FINISH["at_limit"] or reason in _FINISH["stopped"]:
+    if reason in _FINISH["at_limit"] | _FINISH["filtered"] | _FINISH["stopped"]:
         return False
     return None
 
@@ -338,11 +353,21 @@ def is_out_of_credit(body: str) -> bool:
 
     The message is ignored, because some endpoints use the same words for a quota per minute.
     """
+    return _has_code(body, _OUT_OF_CREDIT)
+
+
+def is_filter_refusal(body: str) -> bool:
+    """Return whether an error's code or type means that a content filter refuses the prompt."""
+    return _has_code(body, _FILTERS)
+
+
+def _has_code(body: str, codes: Collection[str]) -> bool:
+    """Return whether the code or type of the error in a body is one of these."""
     try:
         error = _get(decode(body), "error")
     except ValueError:
         return False
-    return any(_get(error, name) in _OUT_OF_CREDIT for name in ("code", "type"))
+    return any(_get(error, name) in codes for name in ("code", "type"))
 
 
 def _get(value: Any, key: str | int) -> Any:

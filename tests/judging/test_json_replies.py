@@ -12,6 +12,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.judging.json_replies import (
     CUT_OFF,
+    FILTERED,
     NO_REPLY,
     NOT_JSON,
     REPEATED_KEY,
@@ -27,6 +28,7 @@ from lmms_egoplan.rejections import Rejection, counted
 
 VALUE = {"goal": "make tea", "steps": ["fill the kettle", {"then": 2}]}
 GOOD = json.dumps(VALUE)
+FILTER = b'{"error": {"message": "It is filtered.", "code": "content_filter"}}'
 
 
 pytestmark = pytest.mark.usefixtures("data")
@@ -46,6 +48,7 @@ def test_each_prompt_has_its_json_or_one_reason():
         "prose": (Reply("I would make tea."), NOT_JSON),
         "cut": (Reply(GOOD[:-1], finish="length"), CUT_OFF),
         "refused": (Reply("too long", status=400), NO_REPLY),
+        "filtered": (Reply(status=400, body=FILTER), FILTERED),
     }
     with JudgeServer(
         lambda prompt, _: spoilt[prompt][0] if prompt in spoilt else Reply(GOOD)
@@ -56,6 +59,15 @@ def test_each_prompt_has_its_json_or_one_reason():
         name: ("step", reason) for name, (_, reason) in spoilt.items()
     }
     assert "HTTP 400: too long" in results["refused"].detail
+
+
+def test_a_filtered_prompt_is_not_asked_in_later_runs_or_without_its_schema():
+    with JudgeServer(lambda *_: Reply(status=400, body=FILTER)) as server:
+        for sent in (2, 2):
+            assert ask(server, ["a"])["a"].reason == FILTERED
+            assert formats(server) == [True] * sent
+        assert ask(server, ["a"], retry_rejected=True)["a"].reason == FILTERED
+        assert formats(server) == [True] * 4
 
 
 SPOILT = {
@@ -73,13 +85,11 @@ def test_unusable_replies_are_requested_a_second_time():
     with JudgeServer(lambda prompt, before: Reply(GOOD) if before else SPOILT[prompt]) as server:
         for _ in range(2):
             assert ask(server, SPOILT) == dict.fromkeys(SPOILT, VALUE)
-    # A reply that the endpoint stopped is not reused. The reply to the second request is.
-    assert Counter(server.prompts) == dict.fromkeys(SPOILT, 2) | {"filter": 3}
+    assert Counter(server.prompts) == dict.fromkeys(SPOILT, 2)
 
 
 def test_rejected_replies_are_kept_until_they_are_retried():
     spoilt = dict(SPOILT)
-    del spoilt["filter"]  # sent in every run
     with JudgeServer(lambda prompt, _: spoilt.get(prompt, Reply(GOOD))) as server:
         for _ in range(2):
             results = ask(server, [*spoilt, "good"])
@@ -88,19 +98,21 @@ def test_rejected_replies_are_kept_until_they_are_retried():
                 NOT_JSON,
                 SEVERAL,
                 REPEATED_KEY,
-                *[CUT_OFF] * 3,
+                CUT_OFF,
+                CUT_OFF,
+                FILTERED,
+                CUT_OFF,
             ]
             assert Counter(server.prompts) == dict.fromkeys(spoilt, 2) | {"good": 1}
         mended = spoilt.pop("prose"), spoilt.pop("ends early")
         assert len(mended) == 2
         names = [*SPOILT, "good"]
-        names.remove("filter")
         # An estimate counts the retries, but sends and deletes nothing.
         before = len(server.prompts)
         usage = LlmUsage(LlmOptions(retry_rejected=True, is_estimate=True))
         settings = JudgeSettings("model", server.url, KEY, 4, usage=usage)
         ask_json("step", {name: name for name in names}, settings, "things")
-        assert (len(server.prompts), sum(step.requests for step in usage.steps)) == (before, 6)
+        assert (len(server.prompts), sum(step.requests for step in usage.steps)) == (before, 7)
         results = ask(server, names, retry_rejected=True)
         assert [name for name, value in results.items() if value == VALUE] == [
             "prose",
@@ -116,7 +128,7 @@ def test_rejected_replies_are_kept_until_they_are_retried():
         # Accepted replies are reused with and without the option.
         accepted = ["prose", "ends early", "good"]
         assert ask(server, accepted, retry_rejected=True) == dict.fromkeys(accepted, VALUE)
-        assert len(server.prompts) == before + 10
+        assert len(server.prompts) == before + 12
 
 
 def test_cached_replies_that_an_earlier_version_rejected_are_read():

@@ -1,10 +1,13 @@
 """Refusals of one request (400, 413, 422) affect only the rating of that answer."""
 
+import json
+
 import pytest
 
 from judge_server import JudgeServer, Reply
 from judging.asked import KEY, judge
 from lmms_egoplan.judging.failures import JudgeError
+from lmms_egoplan.judging.usage import LlmOptions, LlmUsage
 
 pytestmark = pytest.mark.usefixtures("data")
 
@@ -31,6 +34,31 @@ def test_a_refused_answer_has_the_endpoints_message_and_judging_continues(status
     )
     assert "15 now, 0 from the cache; 1 failed, 0 not reached" in log[-1]
     assert "1 answers refused by the endpoint" in log[-1]
+
+
+CODES = ["content_filter", "content_policy_violation", "data_inspection_failed"]
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_filtered_prompt_is_sent_again_only_on_request_or_to_another_endpoint(code, log):
+    body = json.dumps({"error": {"message": "It is filtered.", "code": code, "status": 400}})
+    refused = Reply(status=400, body=body.encode())
+
+    def reply(prompt, _):
+        return refused if prompt == "bad" else REPLY
+
+    with JudgeServer(reply) as server, JudgeServer(reply) as other:
+        for _ in range(3):
+            bad, good = judge(server.url, ["bad", "good"])
+            assert (bad.rating, bad.finish, good.rating) == (None, "content_filter", 1)
+            assert "refuses this request: HTTP 400: It is filtered.; only --retry" in bad.error
+            assert "1 answers filtered" in log[-1]
+        assert sorted(server.prompts) == ["bad", "good"]
+        judge(other.url, ["bad", "good"])
+        assert other.prompts == ["bad"]
+        usage = LlmUsage(LlmOptions(retry_rejected=True))
+        judge(server.url, ["bad", "good"], usage=usage)
+        assert sorted(server.prompts) == ["bad", "bad", "good"]
 
 
 def test_new_prompts_are_sent_before_refused_ones():

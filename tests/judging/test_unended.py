@@ -22,7 +22,8 @@ MUSING = "The answer would get [[1]]. But let me compare"
 
 
 CUT_OFF = ["length", "max_tokens", "MAX_TOKENS", "model_length"]
-INCOMPLETE = [*CUT_OFF, "content_filter", "content-filter", "SAFETY", "error"]
+FILTERED = ["content_filter", "content-filter", "SAFETY", "refusal"]
+INCOMPLETE = [*CUT_OFF, *FILTERED, "error"]
 COMPLETE = ["stop", "STOP", "end_turn", "eos", "COMPLETE", "stop_sequence", None, ""]
 
 
@@ -34,7 +35,7 @@ def test_a_reply_that_did_not_end_gives_no_rating(log):
     failures = []
     with JudgeServer(lambda prompt, _: replies.get(prompt, Reply())) as server:
         judge(server.url, ["rated"])  # a judge without any readable reply is asked no further
-        for attempts in (3, 6):  # they are not in the cache
+        for attempts in (3, 6):  # only the decisions of a filter are in the cache
             for prompt, judgement in zip(
                 replies, judge(server.url, ["rated", *replies])[1:], strict=True
             ):
@@ -42,6 +43,8 @@ def test_a_reply_that_did_not_end_gives_no_rating(log):
                 is_cut = reply.finish in CUT_OFF
                 is_named = f"finish_reason '{reply.finish}'" in judgement.error
                 has_hint = "LMMS_EGOPLAN_JUDGE_MAX_TOKENS" in judgement.error
+                is_filtered = reply.finish in FILTERED
+                assert ("filtered" in judgement.error) == is_filtered
                 result = (
                     judgement.rating,
                     judgement.reply,
@@ -49,10 +52,12 @@ def test_a_reply_that_did_not_end_gives_no_rating(log):
                     has_hint,
                     server.prompts.count(prompt),
                 )
-                if result != (None, reply.text, True, is_cut, attempts):
+                expected = 3 if is_filtered else attempts
+                if result != (None, reply.text, True, is_cut, expected):
                     failures.append((prompt, result, judgement.error))
     assert failures == []
     assert f"{3 * len(texts) * len(CUT_OFF)} replies cut off" in log[-1]
+    assert f"{len(texts) * len(FILTERED)} answers filtered" in log[-1]
 
 
 def test_a_complete_second_reply_is_rated():
