@@ -30,8 +30,8 @@ from lmms_egoplan.judging.progress import (
 from lmms_egoplan.judging.reading import FILTERED_HINT, UNCLEAR, ReplyReader
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.judging.stopping import ReadabilityRule, RefusalRule, SilenceRule
-from lmms_egoplan.judging.token_log import TokenLog
 from lmms_egoplan.judging.text import is_filtered
+from lmms_egoplan.judging.token_log import TokenLog
 from lmms_egoplan.judging.tokens import ReplyTokens, StepUsage
 from lmms_egoplan.judging.usage import Verdicts
 
@@ -372,7 +372,7 @@ class PromptRun:
             if attempt > 1:
                 self._progress.counts["retried"] += 1
             tokens.append(ReplyTokens(reply.prompt_tokens, reply.completion_tokens))
-            self._count_tokens(tokens[-1])
+            self._count_tokens(tokens[-1], is_repeat=attempt > 1)
             read = self._reader.read_new(reply, attempt)
             judgement = read.judgement
             if read.is_at_limit:
@@ -411,9 +411,9 @@ class PromptRun:
             self._stop(error)
         return reply
 
-    def _count_tokens(self, tokens: ReplyTokens) -> None:
+    def _count_tokens(self, tokens: ReplyTokens, *, is_repeat: bool) -> None:
         """Count the tokens of a reply."""
-        self._tokens.add(tokens)
+        self._tokens.add(tokens, is_repeat=is_repeat)
         self._progress.counts["tokens"] += (tokens.prompt or 0) + (tokens.reply or 0)
 
     def _count_verdict(self, prompt: Prompt, judgement: Judgement, *, is_cut: bool) -> None:

@@ -150,25 +150,36 @@ def total_usage(steps: Sequence[StepUsage]) -> StepUsage:
     )
 
 
-def expectation(first: StepUsage, prices: PriceList | None, requests: int, max_tokens: int) -> str:
-    """Describe the expected cost of a run by the mean of its first replies, next to the bound.
+def expectation(
+    replies: StepUsage,
+    prices: PriceList | None,
+    *,
+    prompts: int,
+    requests: float,
+    max_tokens: int,
+) -> str:
+    """Describe the expected cost of a step by the mean of its replies, next to the bound.
 
     Args:
-        first: The first replies, with known tokens.
+        replies: The replies so far, with known tokens.
         prices: The prices; None if they are unknown.
-        requests: Number of requests of the run.
+        prompts: Number of prompts of the step. The bound counts each of them once.
+        requests: Expected number of requests, with repeats.
         max_tokens: Token limit of a reply.
     """
-    sent = requests * first.prompt_tokens / (first.requests or 1)
-    received = requests * first.reply_tokens / (first.requests or 1)
-    most_received = requests * max_tokens
+    num_replies = replies.requests or 1
+    mean_sent = replies.prompt_tokens / num_replies
+    mean_received = replies.reply_tokens / num_replies
+    sent = requests * mean_sent
+    received = requests * mean_received
+    most_received = prompts * max_tokens
     text = (
-        f"{first.title}: by the first {first.requests} replies, {requests:,} requests take "
-        f"~{sent:,.0f} prompt tokens and ~{received:,.0f} reply tokens, at most {most_received:,}"
+        f"{replies.title}: expected by the mean of {num_replies:,} replies, for all {prompts:,} "
+        f"prompts: ~{sent:,.0f} prompt tokens and ~{received:,.0f} reply tokens, at most "
+        f"{most_received:,}"
     )
     if prices is not None:
-        price = prices.price(first.model)
-        cost = (sent * price.input + received * price.output) / prices.tokens
-        most = (sent * price.input + requests * max_tokens * price.output) / prices.tokens
-        text += f"; price ~{cost:,.2f}, at most {most:,.2f}, by {prices.file}"
+        cost = prices.cost(replies.model, sent, received)
+        most = prices.cost(replies.model, prompts * mean_sent, most_received)
+        text += f"; expected price ~{cost:,.2f}, at most {most:,.2f}, by {prices.file}"
     return text

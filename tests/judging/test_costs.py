@@ -7,6 +7,7 @@ import pytest
 
 from judge_server import JudgeServer, Reply
 from judging.asked import judge
+from lmms_egoplan.judging import batches
 from lmms_egoplan.judging.prices import read_prices
 from lmms_egoplan.judging.printing import print_cost
 from lmms_egoplan.judging.text import read_reply
@@ -131,23 +132,61 @@ def test_an_estimate_has_the_expected_cost_by_stored_replies_next_to_the_bound(c
         assert "expected:" not in estimate(elsewhere.url, PROMPTS[5:], capsys)
 
 
-def test_a_run_logs_the_expected_cost_by_its_first_replies(log, tmp_path):
+def priced(log):
+    return [line for line in log if "expected by the mean" in line]
+
+
+def test_a_run_logs_the_expected_cost_from_50_replies_on_and_every_tenth(log, tmp_path):
+    """Cached replies do not count. One reply of the first 50 reports no tokens."""
     prices = tmp_path / "prices.json"
     prices.write_text('{"judge": {"input": 1000, "output": 1000}}')
-    with JudgeServer(lambda *_: Reply(body=body(counts(20, 12, 132, 100)).encode())) as server:
-        options = LlmOptions(prices=read_prices(prices))
-        judge(server.url, PROMPTS[:20], usage=LlmUsage(options))
-        assert [
-            line for line in log if "first 20 replies" in line
-        ] == []  # the summary has the cost
-        judge(server.url, [f"{prompt} again" for prompt in PROMPTS], usage=LlmUsage(options))
-    (line,) = [line for line in log if "first 20 replies" in line]
-    for fact in (
-        "30 requests",
-        "~600 prompt tokens",
-        "~3,360 reply tokens",
-        "at most 122,880",
-        "~3.96",
-        "123.48",
-    ):
-        assert fact in line
+    prompts = [f"{KIND}{number}" for number in range(130)]
+    reported = body(counts(20, 12, 132, 100)).encode()
+    unreported = body({}).encode()
+
+    def reply(prompt, _):
+        return Reply(body=unreported if prompt == prompts[31] else reported)
+
+    with JudgeServer(reply) as server:
+        usage = LlmUsage(LlmOptions(prices=read_prices(prices)))
+        judge(server.url, prompts[:30], usage=usage)
+        judge(server.url, prompts[:80], usage=usage)
+        assert priced(log) == []  # 50 replies are the whole step, so the summary has the cost
+        server.prompts.clear()
+        judge(server.url, [f"{prompt} again" for prompt in prompts[:80]], 1, usage=usage)
+        judge(server.url, [f"{prompt} more" for prompt in prompts], 1)
+    lines = priced(log)
+    numbers = [re.search(r"mean of (\d+) replies, for all (\d+)", line) for line in lines]
+    assert [(int(n[1]), int(n[2])) for n in numbers] == [
+        *[(n, 80) for n in (50, 58, 66, 74)],
+        *[(n, 130) for n in (50, 63, 76, 89, 102, 115, 128)],
+    ]
+    for fact in ("~1,600 prompt tokens", "~8,960 reply tokens, at most 327,680"):
+        assert fact in lines[0]
+    assert "; expected price ~10.56, at most 329.28, by " in lines[0]
+    assert not any("price" in line for line in lines[4:])
+
+
+def test_repeats_and_replies_without_counts_are_part_of_the_expected_cost(log):
+    """Every other prompt needs a second request, and every fifth reply reports no tokens."""
+
+    def reply(prompt, before):
+        number = int(prompt.split()[-1])
+        reported = counts(20, 10, 30) if number % 5 else {}
+        text = "It is hard to say." if number % 2 and not before else "Rating: [[1]]"
+        return Reply(body=body(reported, text).encode())
+
+    with JudgeServer(reply) as server:
+        judge(server.url, [f"{KIND}{number}" for number in range(100)], 1)
+    line = priced(log)[0]
+    # 74 replies to 50 prompts, of which 59 report tokens: the last prompt is not repeated yet.
+    facts = ("mean of 59 replies, for all 100", "~2,960 prompt tokens", "~1,480 reply tokens")
+    assert all(fact in line for fact in facts), line
+
+
+def test_the_expected_cost_of_batches_is_not_logged(log, monkeypatch):
+    monkeypatch.setattr(batches, "_FIRST_POLL_S", 0.02)
+    with JudgeServer(lambda *_: Reply()) as server:
+        prompts = [f"{KIND}{number}" for number in range(80)]
+        judge(server.url, prompts, usage=LlmUsage(LlmOptions(batch=True)))
+    assert priced(log) == []
