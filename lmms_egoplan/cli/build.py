@@ -1,11 +1,12 @@
 """``lmms-egoplan data build``: build annotations in a benchmark's format from other data."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from lmms_egoplan.judging.options import (
+    Batch,
     EstimateOnly,
     Llm,
     MaxCost,
@@ -16,6 +17,9 @@ from lmms_egoplan.judging.options import (
 from lmms_egoplan.options import EpicVideoInfo, OutFile, OutFolder, Overwrite
 from lmms_egoplan.outputs import output_file, output_folder
 
+if TYPE_CHECKING:
+    from lmms_egoplan.judging.usage import LlmUsage
+
 build = typer.Typer(
     help="""
     Build annotations in a benchmark's format from other data.
@@ -25,6 +29,32 @@ build = typer.Typer(
     """,
     no_args_is_help=True,
 )
+
+
+def _llm_usage(
+    *,
+    retry_rejected: bool,
+    estimate: bool,
+    batch: bool,
+    prices: Path | None,
+    max_requests: int | None,
+    max_cost: float | None,
+) -> "LlmUsage":
+    """Return the options of a command that asks a language model, with counts from 0."""
+    from lmms_egoplan.judging.prices import read_prices
+    from lmms_egoplan.judging.usage import LlmOptions, LlmUsage
+
+    options = LlmOptions(
+        retry_rejected=retry_rejected,
+        is_estimate=estimate,
+        prices=read_prices(prices, batch=batch),
+        batch=batch,
+        # The lines of a batch cannot be repeated in another form if the model refuses the first.
+        probes=batch,
+        max_requests=max_requests,
+        max_cost=max_cost,
+    )
+    return LlmUsage(options)
 
 
 @build.command("egoplan")
@@ -80,6 +110,7 @@ def build_egoplan(
     epic_video_info: EpicVideoInfo = None,
     retry_rejected: Retry = False,
     estimate: EstimateOnly = False,
+    batch: Batch = False,
     prices: Prices = None,
     max_requests: MaxRequests = None,
     max_cost: MaxCost = None,
@@ -126,19 +157,17 @@ def build_egoplan(
         summary_lines,
         write,
     )
-    from lmms_egoplan.judging.prices import read_prices
     from lmms_egoplan.judging.printing import finish
-    from lmms_egoplan.judging.usage import LlmOptions, LlmUsage
 
     with output_folder(out, "data build egoplan", FILES):
-        options = LlmOptions(
+        usage = _llm_usage(
             retry_rejected=retry_rejected,
-            is_estimate=estimate,
-            prices=read_prices(prices),
+            estimate=estimate,
+            batch=batch,
+            prices=prices,
             max_requests=max_requests,
             max_cost=max_cost,
         )
-        usage = LlmUsage(options)
         built = build(
             Narrations(narrations, source, mean_gap, epic_video_info),
             goals,
@@ -185,6 +214,7 @@ def build_egointent(
     ] = None,
     retry_rejected: Retry = False,
     estimate: EstimateOnly = False,
+    batch: Batch = False,
     prices: Prices = None,
     max_requests: MaxRequests = None,
     max_cost: MaxCost = None,
@@ -216,25 +246,24 @@ def build_egointent(
     """
     from lmms_egoplan.construction.egointent import build as from_narrations
     from lmms_egoplan.construction.egointent import goalstep as from_goalstep
-    from lmms_egoplan.judging.prices import read_prices
     from lmms_egoplan.judging.printing import finish
-    from lmms_egoplan.judging.usage import LlmOptions, LlmUsage
 
     inputs = [goalstep] if narrations is None else [goalstep, narrations]
     also = [from_narrations.rejections_path(out)]
     with output_file(out, inputs, overwrite=overwrite, also=also):
-        options = LlmOptions(
+        usage = _llm_usage(
             retry_rejected=retry_rejected,
-            is_estimate=estimate,
-            prices=read_prices(prices),
+            estimate=estimate,
+            batch=batch,
+            prices=prices,
             max_requests=max_requests,
             max_cost=max_cost,
         )
-        usage = LlmUsage(options)
         if narrations is None:
-            if llm is not None or retry_rejected or estimate:
+            if llm is not None or retry_rejected or estimate or batch:
                 raise typer.BadParameter(
-                    "only with --narrations", param_hint="--llm, --retry-rejected, --estimate"
+                    "only with --narrations",
+                    param_hint="--llm, --retry-rejected, --estimate, --batch",
                 )
             built = from_goalstep.build_records(
                 goalstep, videos, 0.5 if before_end is None else before_end
@@ -310,6 +339,7 @@ def build_actplan(
     ] = None,
     retry_rejected: Retry = False,
     estimate: EstimateOnly = False,
+    batch: Batch = False,
     prices: Prices = None,
     max_requests: MaxRequests = None,
     max_cost: MaxCost = None,
@@ -333,20 +363,18 @@ def build_actplan(
     lists everything that was skipped, one line each.
     """
     from lmms_egoplan.construction.actplan.build import FILES, build_instances, summary_lines
-    from lmms_egoplan.judging.prices import read_prices
     from lmms_egoplan.judging.printing import finish
     from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
-    from lmms_egoplan.judging.usage import LlmOptions, LlmUsage
 
     with output_folder(out, "data build actplan", FILES):
-        options = LlmOptions(
+        usage = _llm_usage(
             retry_rejected=retry_rejected,
-            is_estimate=estimate,
-            prices=read_prices(prices),
+            estimate=estimate,
+            batch=batch,
+            prices=prices,
             max_requests=max_requests,
             max_cost=max_cost,
         )
-        usage = LlmUsage(options)
         settings = language_model(DEFAULT_MODEL, llm, usage)
         built = build_instances(bddl, out, settings, images, examples, circumstances, views, plans)
         lines = summary_lines(

@@ -316,11 +316,15 @@ def _ask_set(prompt_set: PromptSet, judgements: dict[Prompt, Judgement]) -> None
 def _test_once(prompts: Sequence[Prompt], settings: JudgeSettings) -> None:
     """Test the model with one request in the form of these prompts, if the command asks for it.
 
+    A test with a schema also covers prompts without one.
+
     Raises:
         JudgeError: see `probe`.
     """
-    if settings.options.probes and not settings.usage.is_tested:
-        settings.usage.is_tested = True
+    has_schema = any(prompt.schema is not None for prompt in prompts)
+    tested = settings.usage.tested_forms
+    if settings.options.probes and not (has_schema in tested or True in tested):
+        tested.add(has_schema)
         largest = max(prompts, key=lambda prompt: len(prompt.images))
         probe(settings, replace(largest, text=PROBE.text))
 

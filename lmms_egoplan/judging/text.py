@@ -16,8 +16,8 @@ from lmms_egoplan.text import clean_text
 
 # Finish reasons, and characters that look like brackets.
 _TABLES = module_yaml(__file__)
-# Finish reasons of OpenAI and others: ended by the model, cut at a token limit, stopped by a content
-# filter, or by something else.
+# Finish reasons of OpenAI and others: the model, a token limit, a content filter or something else
+# ended the reply.
 _FINISH = {end: frozenset(reasons) for end, reasons in _TABLES["finish"].items()}
 _LONGEST_ERROR = 300
 _LONGEST_NAME = 120

@@ -21,7 +21,8 @@ class LlmOptions:
         is_estimate: If True, send nothing.
         prices: Prices by model; None if they are unknown.
         batch: If True, use the batches of the endpoint, for half the price.
-        probes: If True, test the model with one request, in the form of the first prompts.
+        probes: If True, test the model with one request, in the form of the first prompts. Prompts
+            with a schema need a test with one.
         max_requests: Maximum number of requests; None for no limit.
         max_cost: Maximum cost, in the currency of the prices; None for no limit.
 
@@ -94,7 +95,8 @@ class LlmUsage:
 
     Attributes:
         options: The options of the command.
-        is_tested: Whether the model got its test request; see `LlmOptions.probes`.
+        tested_forms: Whether the prompts had a schema, for each test request; see
+            `LlmOptions.probes`.
         asked: Number of prompts that need a JSON reply.
         lost: Number of these prompts without a usable reply.
         steps: Steps with the requests of this run, or of the estimate.
@@ -104,7 +106,7 @@ class LlmUsage:
     """
 
     options: LlmOptions = LlmOptions()
-    is_tested: bool = False
+    tested_forms: set[bool] = field(default_factory=set)
     asked: int = 0
     lost: int = 0
     steps: list[StepUsage] = field(default_factory=list)

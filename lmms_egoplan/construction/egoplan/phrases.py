@@ -23,8 +23,7 @@ from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.text import numbered
 from lmms_egoplan.validation import quoted
 
-# Maximum number of sentences per request. All are from one video, so requests do not depend on
-# other videos.
+# Maximum number of distinct sentences per request.
 _SENTENCES_PER_REQUEST = 50
 # A brief phrase has at most this many words.
 _MOST_WORDS = 12
@@ -41,7 +40,11 @@ def to_phrases(
 ) -> tuple[list[Video], list[Rejection]]:
     """Build videos whose actions are phrases.
 
-    A sentence without a phrase becomes an unknown action.
+    Each distinct sentence is asked for once, and has one phrase in all videos. Requests contain the
+    sentences in order of first occurrence. If videos are added at the end, all requests except the
+    last one stay the same, and their replies are cached.
+
+    A sentence without a phrase becomes an unknown action wherever it occurs.
 
     Args:
         sentences, unknown: As returned by `read_ego4d`.
@@ -49,28 +52,14 @@ def to_phrases(
     Raises:
         JudgeError: The language model fails.
     """
-    requests: dict[str, tuple[str, list[str]]] = {}
-    for uid, video_sentences in sentences.items():
-        distinct = list(dict.fromkeys(sentence.text for sentence in video_sentences))
-        for first in range(0, len(distinct), _SENTENCES_PER_REQUEST):
-            texts = distinct[first : first + _SENTENCES_PER_REQUEST]
-            requests[f"{uid}, sentences {first + 1} to {first + len(texts)}"] = (uid, texts)
-    prompts = {name: PROMPT.format(lines=numbered(texts)) for name, (_, texts) in requests.items()}
-    phrases: dict[tuple[str, str], str | Rejection] = {}
-    replies = ask_json("phrase", prompts, settings, "verb-object phrases", kind=list)
-    rejected = {rejection.where: rejection for rejection in replies.rejections}
-    for name, reply in (replies.values | rejected).items():
-        uid, texts = requests[name]
-        # An estimate has no phrases. It continues with the sentences, which are slightly longer.
-        results = texts if settings.options.is_estimate else _phrases(reply, texts)
-        phrases |= {(uid, text): phrase for text, phrase in zip(texts, results, strict=True)}
+    phrases = _phrases_by_text(sentences, settings)
     videos: list[Video] = []
     rejections: list[Rejection] = []
     for uid, video_sentences in sentences.items():
         actions: list[Action] = []
         unknown_times = list(unknown.get(uid, ()))
         for sentence in video_sentences:
-            phrase = phrases[uid, sentence.text]
+            phrase = phrases[sentence.text]
             if isinstance(phrase, str):
                 actions.append(ego4d_action(sentence, phrase))
             else:
@@ -79,6 +68,35 @@ def to_phrases(
         if actions:
             videos.append(Video(EGO4D, uid, EGO4D_FPS, by_start(actions), tuple(unknown_times)))
     return videos, rejections
+
+
+def _phrases_by_text(
+    sentences: Mapping[str, Sequence[Sentence]], settings: JudgeSettings
+) -> dict[str, str | Rejection]:
+    """Ask for the phrase of each distinct sentence; return it, or the reason why there is none."""
+    distinct: dict[str, None] = {}
+    for video_sentences in sentences.values():
+        distinct |= dict.fromkeys(sentence.text for sentence in video_sentences)
+    requests = _requests([*distinct])
+    prompts = {name: PROMPT.format(lines=numbered(texts)) for name, texts in requests.items()}
+    replies = ask_json("phrase", prompts, settings, "verb-object phrases", kind=list)
+    rejected = {rejection.where: rejection for rejection in replies.rejections}
+    phrases: dict[str, str | Rejection] = {}
+    for name, reply in (replies.values | rejected).items():
+        texts = requests[name]
+        # An estimate has no phrases. It continues with the sentences, which are slightly longer.
+        results = texts if settings.options.is_estimate else _phrases(reply, texts)
+        phrases.update(zip(texts, results, strict=True))
+    return phrases
+
+
+def _requests(texts: Sequence[str]) -> dict[str, Sequence[str]]:
+    """Divide sentences among requests; return the sentences of each request by its name."""
+    requests = {}
+    for first in range(0, len(texts), _SENTENCES_PER_REQUEST):
+        part = texts[first : first + _SENTENCES_PER_REQUEST]
+        requests[f"distinct sentences {first + 1} to {first + len(part)}"] = part
+    return requests
 
 
 def _phrases(reply: Any, sentences: Sequence[str]) -> list[str | Rejection]:
