@@ -305,7 +305,7 @@ def _ask_set(prompt_set: PromptSet, judgements: dict[Prompt, Judgement]) -> None
             if prompt_set.settings.options.is_estimate:
                 _estimate(missing, prompt_set, run, cache)
             elif missing:
-                _test_once(missing, prompt_set.settings)
+                _test_once(missing, prompt_set)
                 announce_endpoint(prompt_set.settings)
                 run_in_thread(run.ask())
         finally:
@@ -313,7 +313,7 @@ def _ask_set(prompt_set: PromptSet, judgements: dict[Prompt, Judgement]) -> None
             run.close()
 
 
-def _test_once(prompts: Sequence[Prompt], settings: JudgeSettings) -> None:
+def _test_once(prompts: Sequence[Prompt], prompt_set: PromptSet) -> None:
     """Test the model with one request in the form of these prompts, if the command asks for it.
 
     A test with a schema also covers prompts without one.
@@ -321,12 +321,13 @@ def _test_once(prompts: Sequence[Prompt], settings: JudgeSettings) -> None:
     Raises:
         JudgeError: see `probe`.
     """
+    settings = prompt_set.settings
     has_schema = any(prompt.schema is not None for prompt in prompts)
     tested = settings.usage.tested_forms
     if settings.options.probes and not (has_schema in tested or True in tested):
         tested.add(has_schema)
         largest = max(prompts, key=lambda prompt: len(prompt.images))
-        probe(settings, replace(largest, text=PROBE.text))
+        probe(settings, replace(largest, text=PROBE.text), prompt_set.words)
 
 
 def _estimate(

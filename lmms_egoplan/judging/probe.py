@@ -16,7 +16,7 @@ from lmms_egoplan.judging.endpoint import (
 )
 from lmms_egoplan.judging.failures import JudgeError, failure_message
 from lmms_egoplan.judging.judgement import DEMO, Judgement, Prompt
-from lmms_egoplan.judging.progress import JUDGING_WORDS
+from lmms_egoplan.judging.progress import JUDGING_WORDS, MessageWords
 from lmms_egoplan.judging.settings import HOW_TO_SET, JudgeSettings, judge_settings, set_model
 from lmms_egoplan.judging.text import NO_TEXT
 from lmms_egoplan.judging.threads import run_in_thread
@@ -31,7 +31,9 @@ _PROBE_TOKENS = 16
 _SILENCE_S = 10.0
 
 
-def probe(settings: JudgeSettings, form: Prompt = PROBE) -> str:
+def probe(
+    settings: JudgeSettings, form: Prompt = PROBE, words: MessageWords = JUDGING_WORDS
+) -> str:
     """Send the judge one request with a short limit on its reply; return the replying model's name.
 
     Any chat completion passes, even if it is cut off. If the endpoint refuses the limit, the
@@ -43,6 +45,7 @@ def probe(settings: JudgeSettings, form: Prompt = PROBE) -> str:
     Args:
         settings: the judge.
         form: a prompt of the same form as those that will be sent: system message, images, schema.
+        words: words for messages.
 
     Raises:
         JudgeError: the endpoint refuses, is unreachable, or does not return a chat completion; or
@@ -62,11 +65,11 @@ def probe(settings: JudgeSettings, form: Prompt = PROBE) -> str:
     except EndpointError as error:
         if isinstance(error, NoAnswerError) and error.is_busy:
             logger.warning(
-                f"The judge {settings.model} at {settings.where} is busy; judging will "
-                f"retry: {error}"
+                f"The {words.model} {settings.model} at {settings.where} is busy; requests will "
+                f"be retried: {error}"
             )
             return settings.model
-        failure = failure_message(settings, error, JUDGING_WORDS)
+        failure = failure_message(settings, error, words)
     raise JudgeError(failure)
 
 

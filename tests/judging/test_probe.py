@@ -223,7 +223,7 @@ def test_a_busy_endpoint_passes_the_probe(headers, asked, log):
         assert probe(JudgeSettings("judge", server.url, KEY)) == "judge"
     assert len(server.prompts) == asked
     assert "WARNING" in log[-1]
-    assert "is busy; judging will retry: HTTP 429: slowly [API key]" in log[-1]
+    assert "is busy; requests will be retried: HTTP 429: slowly [API key]" in log[-1]
     assert KEY not in "".join(log)
 
 
