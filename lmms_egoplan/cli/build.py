@@ -107,6 +107,18 @@ def build_egoplan(
             help="Kinds to drop, from the five above. By default, none is dropped.",
         ),
     ] = "",
+    balance: Annotated[
+        bool,
+        typer.Option(
+            "--balance",
+            help=(
+                "Use only wrong choices that have not been done yet. Otherwise, any choice that is "
+                "not in the progress is right about half the time, without the video. Questions "
+                "without three such choices are left out, such as the last three of a goal: "
+                "about 40 % of all. Not the paper's method, which uses any other action."
+            ),
+        ),
+    ] = False,
     epic_video_info: EpicVideoInfo = None,
     retry_rejected: Retry = False,
     estimate: EstimateOnly = False,
@@ -174,6 +186,7 @@ def build_egoplan(
             instruction_data=instruction_data,
             seed=seed,
             drop=drop.replace(",", " ").split(),
+            is_balanced=balance,
             usage=usage,
         )
         write(built, out)

@@ -17,6 +17,8 @@ from lmms_egoplan.construction.egoplan.narrations import (
 )
 from lmms_egoplan.construction.egoplan.phrases import to_phrases
 from lmms_egoplan.construction.egoplan.questions import (
+    DONE_BEFORE,
+    NEAR_END,
     Question,
     evaluation_records,
     instruction_records,
@@ -59,7 +61,8 @@ class Built:
         recognition: Action-recognition samples on the questions' clips; None without instruction
             data.
         rejections: Everything that could not be used.
-        summary: Counts, and accuracies without the video.
+        summary: Counts, and accuracies without the video; if balanced, also those of the same
+            goals' questions that are not balanced.
     """
 
     videos: Sequence[Video]
@@ -94,6 +97,7 @@ def build(
     instruction_data: bool = False,
     seed: int = 0,
     drop: Sequence[str] = (),
+    is_balanced: bool = False,
     usage: LlmUsage,
 ) -> Built:
     """Build questions from narrated videos.
@@ -106,6 +110,7 @@ def build(
         instruction_data: Also build samples for action recognition.
         seed: Random seed for wrong choices and the order of choices.
         drop: Kinds to drop, from `KINDS`.
+        is_balanced: If True, no wrong choice was done before, see `make_questions`.
         usage: Options and counts of requests to the language model.
 
     Raises:
@@ -135,7 +140,7 @@ def build(
         replies, unusable_replies = read_goals(goals, videos)
     finish_estimate(usage)
     pooled, without_goal = pool_goals(videos, replies, drop)
-    questions, without_question = make_questions(pooled, seed, drop)
+    questions, without_question = make_questions(pooled, seed, drop, is_balanced=is_balanced)
     rejections += [*unusable_replies, *without_goal, *without_question]
     recognition = None
     if instruction_data:
@@ -155,6 +160,12 @@ def build(
         "kinds_to_drop": counts(questions) | {"unsure-actions": rejection_counts.get(UNSURE, 0)},
         "accuracy_without_video": accuracies(questions),
     }
+    if is_balanced:
+        unbalanced, _ = make_questions(pooled, seed, drop)
+        summary["accuracy_without_video_unbalanced"] = accuracies(unbalanced)
+        summary["not_balanced"] = {
+            reason: rejection_counts.get(reason, 0) for reason in (NEAR_END, DONE_BEFORE)
+        }
     return Built(videos, replies, questions, recognition, rejections, summary)
 
 
@@ -186,7 +197,15 @@ def write(built: Built, out: Path) -> None:
 
 def summary_lines(built: Built, out: Path) -> Iterator[str]:
     """Yield the lines that the command prints after `write`."""
-    for name in ("left_out", "kinds_to_drop", "accuracy_without_video"):
+    for name in (
+        "left_out",
+        "kinds_to_drop",
+        "accuracy_without_video",
+        "accuracy_without_video_unbalanced",
+        "not_balanced",
+    ):
+        if name not in built.summary:
+            continue
         values = "; ".join(f"{key}: {value}" for key, value in built.summary[name].items())
         yield f"{name.replace('_', ' ').capitalize()}: {values or 'nothing'}"
     yield f"Details: {SUMMARY} and {REJECTIONS} in {out}"

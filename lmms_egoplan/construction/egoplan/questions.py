@@ -5,7 +5,7 @@ They become evaluation and instruction data (sec. 5.1).
 
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from lmms_egoplan.benchmarks.egoplan.prompts import LETTERS, QUESTION
 from lmms_egoplan.benchmarks.egoplan.records import FIRST_FRAME
 from lmms_egoplan.benchmarks.egoplan.wording import near_key, normalised
 from lmms_egoplan.construction.egoplan.goals import Goal
-from lmms_egoplan.construction.egoplan.narrations import Action
+from lmms_egoplan.construction.egoplan.narrations import Action, Video
 from lmms_egoplan.rejections import Rejection
 
 # The visual input ends this long before the next action's segment (sec. 3.3, Visual Input
@@ -36,6 +36,8 @@ TOO_FEW = f"action of a goal without {WRONG_CHOICES} distinct other actions"
 TOO_EARLY = f"action less than {SECONDS_BEFORE} s after the video's first frame"
 COPY = "question with the view and answer of another goal's question"
 NOT_OFFERED = "choice that is near-equal to another or begins at the same time as the answer"
+NEAR_END = f"question before fewer than {WRONG_CHOICES} distinct other actions of its goal"
+DONE_BEFORE = f"question before fewer than {WRONG_CHOICES} actions that were not done earlier"
 NOTHING_DONE = "question without a past action, for action recognition"
 
 
@@ -47,7 +49,7 @@ class Question:
         goal: The goal.
         answer: The right choice.
         distractors: Possible wrong choices: distinct texts of the goal's other actions, by first
-            occurrence, without dropped ones.
+            occurrence, without dropped ones; if balanced, without those done before.
         choices: The answer and three of the distractors, shuffled.
         observation_frame: Last frame of the visual input.
         past: The goal's earlier actions that begin by `observation_frame`, cut there: none has a
@@ -68,7 +70,7 @@ class Question:
 
 
 def make_questions(
-    goals: Iterable[Goal], seed: int, drop: Sequence[str] = ()
+    goals: Iterable[Goal], seed: int, drop: Sequence[str] = (), *, is_balanced: bool = False
 ) -> tuple[list[Question], list[Rejection]]:
     """Build a question for each action of each goal, or reject the action with a reason.
 
@@ -78,70 +80,118 @@ def make_questions(
     Args:
         drop: "near-equal" or "concurrent" to avoid these choices; "copies" to ask about each moment
             once, for its first goal.
+        is_balanced: If True, no wrong choice was done before, and questions without three such
+            choices are rejected. The answer of a question is never done before. So each wrong
+            choice that was done makes "not done yet" right more often than chance.
     """
     moments: set[Moment] = set()
-    results = [result for goal in goals for result in _questions(goal, seed, drop, moments)]
+    results: list[Question | Rejection] = []
+    for goal in goals:
+        results.extend(_questions(goal, seed, drop, moments, is_balanced=is_balanced))
     questions = [result for result in results if isinstance(result, Question)]
     return questions, [result for result in results if isinstance(result, Rejection)]
 
 
 def _questions(
-    goal: Goal, seed: int, drop: Sequence[str], moments: set[Moment]
+    goal: Goal, seed: int, drop: Sequence[str], moments: set[Moment], *, is_balanced: bool
 ) -> Iterator[Question | Rejection]:
     video = goal.video
     texts: dict[str, str] = {}
     for action in goal.actions:
         texts.setdefault(normalised(action.text), action.text)
     for number, action in enumerate(goal.actions):
-        earlier = goal.actions[:number]
-        key = normalised(action.text)
-        nearby = (
-            other.text
-            for other in video.actions
-            if abs(other.start - action.start) <= 100 * SECONDS_BEFORE
-        )
-        concurrent = frozenset(map(normalised, nearby)) - {key}
-        distractors = tuple(text for other_key, text in texts.items() if other_key != key)
-        if "concurrent" in drop:
-            distractors = tuple(text for text in distractors if normalised(text) not in concurrent)
-        if "near-equal" in drop:
-            firsts = {
-                near_key(text): text for text in (*reversed(distractors), action.text)
-            }.values()
-            distractors = tuple(text for text in distractors if text in firsts)
+        concurrent = _concurrent(video, action)
+        allowed = _allowed_choices(action, texts, concurrent, drop)
+        distractors = _not_done(allowed, goal, number) if is_balanced else allowed
         observation = action.start_frame - frames_before(video.fps)
         moment = video.video_id, observation, action.text
-        problem = None
-        if key in {normalised(previous.text) for previous in earlier}:
-            problem = (
-                REPEATED
-                if action.text in {previous.text for previous in earlier}
-                else SPELLED_ALIKE
-            )
-        elif len(distractors) < WRONG_CHOICES:
-            problem = TOO_FEW
-        elif observation < FIRST_FRAME[video.source]:
-            problem = TOO_EARLY
-        elif "copies" in drop and moment in moments:
+        problem = _problem(goal, number, allowed, observation)
+        if problem is None and "copies" in drop and moment in moments:
             problem = COPY
+        if problem is None and len(distractors) < WRONG_CHOICES:
+            problem = _imbalance(goal, number, allowed)
         where = f"{video.video_id}, {goal.text}, action {number + 1}"
-        if problem:
+        if problem is not None:
             yield Rejection("question", problem, where, action.text)
             continue
         moments.add(moment)
-        withheld = (text for text in texts.values() if text not in (action.text, *distractors))
+        withheld = (text for text in texts.values() if text not in (action.text, *allowed))
         yield from (Rejection("choice", NOT_OFFERED, where, text) for text in withheld)
         generator = random.Random(f"{seed} {video.video_id} {goal.level} {goal.text} {number}")
         choices = [action.text, *generator.sample(distractors, WRONG_CHOICES)]
         generator.shuffle(choices)
-        begun = (previous for previous in earlier if previous.start_frame <= observation)
-        past = tuple(
-            replace(previous, stop_frame=min(previous.stop_frame, observation))
-            for previous in begun
-        )
+        past = _past(goal.actions[:number], observation)
         yield Question(
             goal, action.text, distractors, tuple(choices), observation, past, concurrent, moment
         )
+
+
+def _concurrent(video: Video, action: Action) -> frozenset[str]:
+    """Return the normalised texts of other actions that begin within 0.5 s of an action."""
+    nearby = (
+        other.text
+        for other in video.actions
+        if abs(other.start - action.start) <= 100 * SECONDS_BEFORE
+    )
+    return frozenset(map(normalised, nearby)) - {normalised(action.text)}
+
+
+def _allowed_choices(
+    action: Action, texts: Mapping[str, str], concurrent: Collection[str], drop: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the wrong choices that `drop` allows for the question about an action.
+
+    Args:
+        action: The action.
+        texts: Distinct texts of its goal's actions by their normalised text.
+        concurrent: See `Question`.
+        drop: See `make_questions`.
+    """
+    key = normalised(action.text)
+    allowed = tuple(text for other_key, text in texts.items() if other_key != key)
+    if "concurrent" in drop:
+        allowed = tuple(text for text in allowed if normalised(text) not in concurrent)
+    if "near-equal" in drop:
+        firsts = {near_key(text): text for text in (*reversed(allowed), action.text)}.values()
+        allowed = tuple(text for text in allowed if text in firsts)
+    return allowed
+
+
+def _not_done(choices: Sequence[str], goal: Goal, number: int) -> tuple[str, ...]:
+    """Return the choices that are none of the goal's first actions."""
+    done = {normalised(action.text) for action in goal.actions[:number]}
+    return tuple(choice for choice in choices if normalised(choice) not in done)
+
+
+def _problem(goal: Goal, number: int, allowed: Sequence[str], observation: int) -> str | None:
+    """Return why there is no question about an action of a goal; None if there is one."""
+    action = goal.actions[number]
+    earlier = [previous.text for previous in goal.actions[:number]]
+    if action.text in earlier:
+        return REPEATED
+    if normalised(action.text) in map(normalised, earlier):
+        return SPELLED_ALIKE
+    if len(allowed) < WRONG_CHOICES:
+        return TOO_FEW
+    if observation < FIRST_FRAME[goal.video.source]:
+        return TOO_EARLY
+    return None
+
+
+def _imbalance(goal: Goal, number: int, allowed: Sequence[str]) -> str:
+    """Return why too few of the allowed choices were not done before."""
+    later = {normalised(action.text) for action in goal.actions[number + 1 :]}
+    num_later = sum(normalised(choice) in later for choice in allowed)
+    return NEAR_END if num_later < WRONG_CHOICES else DONE_BEFORE
+
+
+def _past(earlier: Sequence[Action], observation: int) -> tuple[Action, ...]:
+    """Return the earlier actions that begin by the observation frame, cut there."""
+    return tuple(
+        replace(action, stop_frame=min(action.stop_frame, observation))
+        for action in earlier
+        if action.start_frame <= observation
+    )
 
 
 def frames_before(fps: float) -> int:
