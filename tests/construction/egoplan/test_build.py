@@ -19,7 +19,12 @@ from lmms_egoplan.cli import app
 from lmms_egoplan.construction.egoplan import goals as goal_reasons
 from lmms_egoplan.construction.egoplan.goals import goal_prompt
 from lmms_egoplan.construction.egoplan.narrations import read_epic_kitchens
-from lmms_egoplan.construction.egoplan.questions import COPY, NOTHING_DONE
+from lmms_egoplan.construction.egoplan.questions import (
+    COPY,
+    DONE_BEFORE,
+    NEAR_END,
+    NOTHING_DONE,
+)
 from lmms_egoplan.files import LOCK
 from lmms_egoplan.judging.cache import default_cache_path
 from lmms_egoplan.judging.json_replies import CUT_OFF, NO_REPLY, NOT_JSON
@@ -153,6 +158,25 @@ def test_summary_is_stored_and_printed(tmp_path, narrations):
     assert rejections(tmp_path / "fewer") == {goal_reasons.LISTING: 1, COPY: 4}
     records = read_annotations(tmp_path / "fewer" / QUESTIONS, "val")
     assert Counter(record.task_goal for record in records) == {"prepare a cup": 6}
+
+
+def test_the_summary_of_a_balanced_build_has_the_accuracy_before_and_after(
+    tmp_path, narrations, goals
+):
+    """The goals of six, six and four actions keep three, three and one question."""
+    assert build(narrations, tmp_path / "usual", "--goals", goals).exit_code == 0
+    before = json.loads((tmp_path / "usual" / "summary.json").read_text())
+    assert {"not_balanced", "accuracy_without_video_unbalanced"}.isdisjoint(before)
+    result = build(narrations, tmp_path / "built", "--goals", goals, "--balance")
+    assert result.exit_code == 0, result.output
+    summary = json.loads((tmp_path / "built" / "summary.json").read_text())
+    assert summary["questions"] == summary["accuracy_without_video"]["n"] == 7
+    assert summary["accuracy_without_video"]["not done yet"] == 0.25
+    assert summary["accuracy_without_video_unbalanced"] == before["accuracy_without_video"]
+    assert before["accuracy_without_video"]["not done yet"] > 0.5
+    assert summary["not_balanced"] == {NEAR_END: 9, DONE_BEFORE: 0}
+    assert "Not balanced: " in result.stdout
+    assert rejections(tmp_path / "built") == {NEAR_END: 9}
 
 
 def _info(tmp_path, seconds):

@@ -16,6 +16,7 @@ from lmms_egoplan.construction.egoplan.questions import (
     make_questions,
     recognition_records,
 )
+from lmms_egoplan.construction.egoplan.statistics import accuracies
 from shared_data import DATA
 
 EXAMPLES = DATA / "egoplan" / "examples.json"
@@ -125,6 +126,43 @@ def test_n_actions_give_n_questions_or_rejections(actions, source, seed):
             for step in task_goal.actions[: task_goal.actions.index(segment)]
             if step.start_frame <= question.observation_frame
         ]
+
+
+@settings(deadline=None)
+@given(actions_lists, st.integers(0, 3), st.sampled_from([(), ("near-equal", "concurrent")]))
+def test_balanced_questions_offer_no_action_that_was_done(actions, seed, drop):
+    """ "Not done yet" is then right as often as chance, and nothing else changes."""
+    task_goal = goal(actions)
+    usual, _ = make_questions([task_goal], seed, drop)
+    balanced, rejections = make_questions([task_goal], seed, drop, is_balanced=True)
+    unbalanced = [r for r in reasons(rejections) if r in (module.NEAR_END, module.DONE_BEFORE)]
+    assert len(balanced) + len(unbalanced) == len(usual)
+    by_answer = {question.answer: question for question in usual}
+    for question in balanced:
+        number = [action.text for action in task_goal.actions].index(question.answer)
+        done = {normalised(action.text) for action in task_goal.actions[:number]}
+        assert done.isdisjoint(map(normalised, (*question.choices, *question.distractors)))
+        same = by_answer[question.answer]
+        assert len(set(question.choices)) == 4
+        assert set(question.choices) <= {question.answer, *same.distractors}
+        assert (question.past, question.observation_frame) == (same.past, same.observation_frame)
+    if balanced:
+        assert accuracies(balanced)["not done yet"] == 0.25
+
+
+def test_questions_that_cannot_be_balanced_have_a_reason():
+    """Of six actions, the last three have fewer than three after them."""
+    _, rejections = make_questions([goal(CEREAL)], 0, is_balanced=True)
+    assert reasons(rejections) == [module.NEAR_END] * 3
+    assert [rejection.detail for rejection in rejections] == [step.text for step in CEREAL[3:]]
+    repeats = [*CEREAL, action("take cereal bag", 1000, 1100)]
+    _, rejections = make_questions([goal(repeats)], 0, is_balanced=True)
+    assert reasons(rejections) == [
+        module.DONE_BEFORE,
+        module.NEAR_END,
+        module.NEAR_END,
+        module.REPEATED,
+    ]
 
 
 def test_prepare_reads_built_questions(tmp_path):
