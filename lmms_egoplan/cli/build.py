@@ -112,10 +112,10 @@ def build_egoplan(
         typer.Option(
             "--balance",
             help=(
-                "Use only wrong choices that have not been done yet. Otherwise, any choice that is "
-                "not in the progress is right about half the time, without the video. Questions "
-                "without three such choices are left out, such as the last three of a goal: "
-                "about 40 % of all. Not the paper's method, which uses any other action."
+                "Use only wrong choices that have not been done yet. Otherwise, a guess among the "
+                "choices that have not been done is right about half the time, without the video. "
+                "Questions without three such choices are left out, such as the last three of "
+                "each goal. Not the paper's method, which uses any other action of the goal."
             ),
         ),
     ] = False,
