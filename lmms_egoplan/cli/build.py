@@ -114,7 +114,7 @@ def build_egoplan(
             help=(
                 "Use only wrong choices that have not been done yet. Otherwise, a guess among the "
                 "choices that have not been done is right about half the time, without the video. "
-                "Questions without three such choices are left out, such as the last three of "
+                "Questions without three such choices are excluded, such as the last three of "
                 "each goal. Not the paper's method, which uses any other action of the goal."
             ),
         ),

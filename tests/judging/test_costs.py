@@ -179,7 +179,8 @@ def test_repeats_and_replies_without_counts_are_part_of_the_expected_cost(log):
     with JudgeServer(reply) as server:
         judge(server.url, [f"{KIND}{number}" for number in range(100)], 1)
     line = priced(log)[0]
-    # 74 replies to 50 prompts, of which 59 report tokens: the last prompt is not repeated yet.
+    # There are 74 replies to 50 prompts, because the last prompt is not repeated yet. 59 of them
+    # report tokens.
     facts = ("mean of 59 replies, for all 100", "~2,960 prompt tokens", "~1,480 reply tokens")
     assert all(fact in line for fact in facts), line
 

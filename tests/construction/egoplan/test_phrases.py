@@ -20,8 +20,8 @@ LINES = re.compile(r"^\d+\. C (.*)$", re.MULTILINE)
 
 def sentences_of(uid, numbers):
     return [
-        Sentence(f"{uid} at {place}", f"C takes cup {number}", 2.0 * place, 2.0 * place + 1)
-        for place, number in enumerate(numbers)
+        Sentence(f"{uid} at {index}", f"C takes cup {number}", 2.0 * index, 2.0 * index + 1)
+        for index, number in enumerate(numbers)
     ]
 
 
