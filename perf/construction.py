@@ -85,7 +85,8 @@ def _build(
 
 def _as_ego4d(path: Path) -> Path:
     """Write the narrations in Ego4D's layout."""
-    sys.path[0] = str(TESTS)  # in place of this folder, whose `construction` is this file
+    # Instead of this folder, whose construction.py would hide the package of the tests.
+    sys.path[0] = str(TESTS)
     from construction.ego4d_files import write_narrations
     from construction.egoplan.small import as_ego4d
     from lmms_egoplan.construction.egoplan.narrations import read_epic_kitchens
