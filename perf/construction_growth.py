@@ -1,4 +1,4 @@
-"""Measure how time, memory and requests of `lmms-egoplan data build` grow with the number of videos.
+"""Measure how time, memory and requests of `lmms-egoplan data build` grow with the videos.
 
 Videos, narrations and activities are generated. The language model is a server in a separate
 process that replies at once. Each build is a separate process with an empty cache. The program

@@ -177,7 +177,7 @@ def test_questions_from_real_narrations(tmp_path):
         for video in read_epic_kitchens(needs(EPIC))[0][:3]
         for start in range(0, len(video.actions) - 8, 8)
     ]
-    records = evaluation_records(make_questions(goals, 0)[0][:12])
+    records = list(evaluation_records(make_questions(goals, 0)[0][:12]))
     media = render_media(
         [record | {"sample_id": number} for number, record in enumerate(records)],
         tmp_path / "media",

@@ -1,7 +1,7 @@
 """Build EgoPlan's questions and EgoPlan-IT's samples from narrations."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -36,6 +36,7 @@ from lmms_egoplan.outputs import results_of
 from lmms_egoplan.rejections import Rejection, counted, none_left
 from lmms_egoplan.report.egoplan.statistics import statistics_files
 from lmms_egoplan.text import clean_text, csv_text
+from lmms_egoplan.volumes import with_path_in_error
 
 Source = Literal["epic-kitchens", "ego4d"]
 
@@ -179,20 +180,22 @@ def write(built: Built, out: Path) -> None:
     """
     files: dict[str, str | bytes] = {
         NARRATIONS: csv_text(narration_rows(built.videos)),
-        GOALS: json.dumps(built.goals, indent=1, ensure_ascii=False) + "\n",
         REJECTIONS: json_lines(map(vars, built.rejections)),
         SUMMARY: json.dumps(built.summary, indent=1) + "\n",
-        EVALUATION: _json_list(evaluation_records(built.questions)),
     }
+    records: dict[str, Iterable[dict[str, Any]]] = {EVALUATION: evaluation_records(built.questions)}
     if built.recognition is not None:
-        files[INSTRUCTION] = _json_list(instruction_records(built.questions))
-        files[RECOGNITION] = _json_list(built.recognition)
+        records[INSTRUCTION] = instruction_records(built.questions)
+        records[RECOGNITION] = built.recognition
     files |= statistics_files({"built here": built_statistics(built.questions)})
     with results_of(out) as results:
         for name, content in files.items():
             write_whole(
                 results / name, clean_text(content) if isinstance(content, str) else content
             )
+        _write_goals(results / GOALS, built.goals)
+        for name, listed in records.items():
+            _write_json_list(results / name, listed)
 
 
 def summary_lines(built: Built, out: Path) -> Iterator[str]:
@@ -216,7 +219,20 @@ def summary_lines(built: Built, out: Path) -> Iterator[str]:
     )
 
 
-def _json_list(records: Sequence[dict[str, Any]]) -> str:
-    """Format one record per line. json's own indentation takes ten times as long."""
-    lines = ",\n".join(json.dumps(record, ensure_ascii=False) for record in records)
-    return f"[\n{lines}\n]\n"
+def _write_goals(path: Path, goals: dict[str, Any]) -> None:
+    """Write goals piece by piece. With an indent, `json.dumps` keeps all pieces in memory."""
+    encoder = json.JSONEncoder(indent=1, ensure_ascii=False)
+    with with_path_in_error(path), path.open("w", encoding="utf-8", newline="\n") as file:
+        for piece in encoder.iterencode(goals):
+            file.write(clean_text(piece))
+        file.write("\n")
+
+
+def _write_json_list(path: Path, records: Iterable[dict[str, Any]]) -> None:
+    """Write a JSON list with one record per line, without keeping the records in memory."""
+    with with_path_in_error(path), path.open("w", encoding="utf-8", newline="\n") as file:
+        separator = "[\n"
+        for record in records:
+            file.write(f"{separator}{clean_text(json.dumps(record, ensure_ascii=False))}")
+            separator = ",\n"
+        file.write("\n]\n")

@@ -51,7 +51,7 @@ TOO_MANY = f"goal of more than {MOST_ACTIONS} actions"
 REPEATED = "duplicate of a goal at another level"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Goal:
     """A task goal of a video.
 

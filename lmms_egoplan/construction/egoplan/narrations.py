@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
+from sys import intern
 from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.footage.sources import VideoInfo, record_problem
@@ -47,7 +48,7 @@ UNKNOWN_VIDEO = "narration without a valid video id"
 NO_GAP = "video whose narrations all have the same time"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Action:
     """A narrated action.
 
@@ -184,7 +185,8 @@ def _epic_action(row: Mapping[str, Any], start: int, stop: int) -> Action:
         thing = " ".join([*modifiers, head])
     first = int(row["start_frame"])
     last = int(row["stop_frame"])
-    return Action(text, start, stop, first, last, verb, thing)
+    # Interned, because millions of narrations have few distinct texts.
+    return Action(intern(text), start, stop, first, last, intern(verb), intern(thing))
 
 
 def _misfits(
@@ -319,7 +321,8 @@ def ego4d_action(sentence: Sentence, phrase: str) -> Action:
     start_frame, stop_frame = (
         math.floor(seconds * EGO4D_FPS) for seconds in (sentence.start, sentence.stop)
     )
-    return Action(text, start, stop, start_frame, stop_frame, *verb_and_object(text))
+    verb, thing = verb_and_object(text)
+    return Action(intern(text), start, stop, start_frame, stop_frame, intern(verb), intern(thing))
 
 
 def _none_left(rejections: Sequence[Rejection]) -> str:

@@ -27,6 +27,9 @@ RECOGNITION_QUESTION = (
     "combination?"
 )
 
+# Shared by questions without concurrent actions, to save memory.
+_NONE: frozenset[str] = frozenset()
+
 # Video, view and answer.
 Moment = tuple[str, int, str]
 
@@ -41,7 +44,7 @@ DONE_BEFORE = f"question before fewer than {WRONG_CHOICES} actions that were not
 NOTHING_DONE = "question without a past action, for action recognition"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Question:
     """A question about the next action at one point of a goal.
 
@@ -56,7 +59,6 @@ class Question:
             later frame.
         concurrent: Normalised texts of the video's other actions that begin within 0.5 s of the
             answer.
-        moment: Video, view and answer. Questions of several goals may share it.
     """
 
     goal: Goal
@@ -66,7 +68,11 @@ class Question:
     observation_frame: int
     past: tuple[Action, ...]
     concurrent: frozenset[str]
-    moment: Moment
+
+    @property
+    def moment(self) -> Moment:
+        """Video, view and answer. Questions of several goals may share it."""
+        return self.goal.video.video_id, self.observation_frame, self.answer
 
 
 def make_questions(
@@ -122,7 +128,7 @@ def _questions(
         generator.shuffle(choices)
         past = _past(goal.actions[:number], observation)
         yield Question(
-            goal, action.text, distractors, tuple(choices), observation, past, concurrent, moment
+            goal, action.text, distractors, tuple(choices), observation, past, concurrent
         )
 
 
@@ -133,7 +139,7 @@ def _concurrent(video: Video, action: Action) -> frozenset[str]:
         for other in video.actions
         if abs(other.start - action.start) <= 100 * SECONDS_BEFORE
     )
-    return frozenset(map(normalised, nearby)) - {normalised(action.text)}
+    return frozenset(map(normalised, nearby)) - {normalised(action.text)} or _NONE
 
 
 def _allowed_choices(
@@ -188,10 +194,15 @@ def _imbalance(goal: Goal, number: int, allowed: Sequence[str]) -> str:
 def _past(earlier: Sequence[Action], observation: int) -> tuple[Action, ...]:
     """Return the earlier actions that begin by the observation frame, cut there."""
     return tuple(
-        replace(action, stop_frame=min(action.stop_frame, observation))
-        for action in earlier
-        if action.start_frame <= observation
+        _cut(action, observation) for action in earlier if action.start_frame <= observation
     )
+
+
+def _cut(action: Action, last_frame: int) -> Action:
+    """Return an action that stops at a frame; the same one if it stops before."""
+    if action.stop_frame <= last_frame:
+        return action
+    return replace(action, stop_frame=last_frame)
 
 
 def frames_before(fps: float) -> int:
@@ -199,37 +210,31 @@ def frames_before(fps: float) -> int:
     return max(1, math.ceil(round(SECONDS_BEFORE * fps, 1)))
 
 
-def evaluation_records(questions: Sequence[Question]) -> list[dict[str, Any]]:
-    """Build records in EgoPlan-Val's layout, numbered from 1."""
-    records = []
+def evaluation_records(questions: Iterable[Question]) -> Iterator[dict[str, Any]]:
+    """Yield records in EgoPlan-Val's layout, numbered from 1."""
     for number, question in enumerate(questions, 1):
         choices = {}
         for letter, choice in zip(LETTERS, question.choices, strict=True):
             choices[f"choice_{letter.lower()}"] = choice
         answer = LETTERS[question.choices.index(question.answer)]
-        records.append(
-            _record(
-                number,
-                question,
-                **choices,
-                golden_choice_idx=answer,
-                answer=question.answer,
-                origin="built",
-            )
+        yield _record(
+            number,
+            question,
+            **choices,
+            golden_choice_idx=answer,
+            answer=question.answer,
+            origin="built",
         )
-    return records
 
 
-def instruction_records(questions: Sequence[Question]) -> list[dict[str, Any]]:
-    """Build records in EgoPlan-IT's layout, numbered from 1.
+def instruction_records(questions: Iterable[Question]) -> Iterator[dict[str, Any]]:
+    """Yield records in EgoPlan-IT's layout, numbered from 1.
 
     All possible wrong choices are negatives.
     """
-    return [
-        _record(number, question, answer=question.answer)
-        | {"negative_answers": list(question.distractors)}
-        for number, question in enumerate(questions, 1)
-    ]
+    for number, question in enumerate(questions, 1):
+        record = _record(number, question, answer=question.answer)
+        yield record | {"negative_answers": list(question.distractors)}
 
 
 def recognition_records(

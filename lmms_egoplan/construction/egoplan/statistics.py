@@ -4,12 +4,15 @@ These are Table 2 and its figures, `--drop` kinds, and accuracies without the vi
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from statistics import fmean
 
 from lmms_egoplan.benchmarks.egoplan.statistics import Statistics, statistics
 from lmms_egoplan.benchmarks.egoplan.wording import near_key, normalised
 from lmms_egoplan.construction.egoplan.questions import Question
+from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.report.egoplan.baselines import baseline_points
 
 # The values of `--drop`.
@@ -36,8 +39,10 @@ def counts(questions: Sequence[Question]) -> dict[str, int]:
     """Count the questions, or goals, of each kind.
 
     "unsure-actions" are not counted: they are in no question.
+
+    Args:
+        questions: All questions of a video follow each other.
     """
-    moments = Counter(question.moment for question in questions)
     goals = {id(question.goal): question.goal for question in questions}.values()
     return {
         "near-equal": sum(
@@ -48,9 +53,18 @@ def counts(questions: Sequence[Question]) -> dict[str, int]:
             not question.concurrent.isdisjoint(map(normalised, question.choices))
             for question in questions
         ),
-        "copies": sum(moments[question.moment] > 1 for question in questions),
+        "copies": _num_copies(questions),
         "listing-goals": sum(goal.lists_actions() for goal in goals),
     }
+
+
+def _num_copies(questions: Sequence[Question]) -> int:
+    """Count the questions whose moment another question of the video shares."""
+    num_copies = 0
+    for _, group in groupby(questions, key=lambda question: question.goal.video.video_id):
+        moments = Counter(question.moment for question in group)
+        num_copies += sum(count for count in moments.values() if count > 1)
+    return num_copies
 
 
 def accuracies(questions: Sequence[Question]) -> dict[str, float]:
@@ -58,20 +72,28 @@ def accuracies(questions: Sequence[Question]) -> dict[str, float]:
 
     See `baseline_points`.
     """
-    docs = []
-    for question in questions:
-        past_actions = [{"narration_text": action.text} for action in question.past]
-        docs.append(
-            {
+    means = {
+        name: round(fmean(points), 4) for name, points in baseline_points(_Docs(questions)).items()
+    }
+    return {
+        "n": len(questions),
+        "chance": fmean(1 / len(item.choices) for item in questions),
+    } | means
+
+
+@dataclass(frozen=True)
+class _Docs:
+    """Rows of questions for `baseline_points`, built one at a time to save memory."""
+
+    questions: Sequence[Question]
+
+    def __iter__(self) -> Iterator[Doc]:
+        for question in self.questions:
+            past_actions = [{"narration_text": action.text} for action in question.past]
+            yield {
                 "video_id": question.moment[0],
                 "task_goal": question.goal.text,
                 "choices": question.choices,
                 "answer": question.answer,
                 "past_actions": past_actions,
             }
-        )
-    means = {name: round(fmean(points), 4) for name, points in baseline_points(docs).items()}
-    return {
-        "n": len(questions),
-        "chance": fmean(1 / len(item.choices) for item in questions),
-    } | means

@@ -4,13 +4,13 @@ The baselines are this project's.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from lmms_egoplan.benchmarks.egoplan.wording import content, normalised
 from lmms_egoplan.media.sampling import Doc
 
 
-def baseline_points(docs: Sequence[Doc]) -> dict[str, list[float]]:
+def baseline_points(docs: Iterable[Doc]) -> dict[str, list[float]]:
     """Return each baseline's points for each question, 0 to 1.
 
     Equally good choices share one point.
@@ -24,7 +24,7 @@ def baseline_points(docs: Sequence[Doc]) -> dict[str, list[float]]:
 
     Args:
         docs: Questions with the fields ``video_id``, ``task_goal``, ``past_actions``, ``choices``
-            and ``answer`` of prepared rows.
+            and ``answer`` of prepared rows. They are iterated over several times.
 
     >>> choices = ["open the tap", "take a cup", "wash the cup", "dry the hands"]
     >>> past = [{"narration_text": "take a cup"}, {"narration_text": "Open tap."}]
@@ -80,4 +80,6 @@ def _points(doc: Doc, scores: Sequence[float]) -> float:
     score_of = dict(zip(doc["choices"], scores, strict=True))
     best_score = max(score_of.values())
     best = [choice for choice, score in score_of.items() if score == best_score]
-    return (doc["answer"] in best) / len(best)
+    if doc["answer"] not in best:
+        return 0.0
+    return 1 / len(best)

@@ -84,7 +84,8 @@ def test_action_recognition_of_the_same_clips():
     assert [record["sample_id"] for record in records] == [2, 3, 4, 5, 6]
     assert records[1]["question"] == module.RECOGNITION_QUESTION
     assert records[1]["answer"] == "Take cereal bag, fold cereal bag."
-    for record, training in zip(records, instruction_records(questions)[1:], strict=True):
+    _, *trainings = instruction_records(questions)
+    for record, training in zip(records, trainings, strict=True):
         assert record["task_progress_metadata"] == training["task_progress_metadata"]
         assert record["current_observation_frame"] == training["current_observation_frame"]
 
@@ -168,7 +169,7 @@ def test_questions_that_cannot_be_balanced_have_a_reason():
 def test_prepare_reads_built_questions(tmp_path):
     questions, _ = make_questions([goal(CEREAL), goal(CEREAL, "tidy up", EGO4D, "0a1b", 30.0)], 0)
     path = tmp_path / "EgoPlan_validation.json"
-    path.write_text(json.dumps(evaluation_records(questions)))
+    path.write_text(json.dumps(list(evaluation_records(questions))))
     records = read_annotations(path, "val")
     assert [record.sample_id for record in records] == list(range(1, len(questions) + 1))
 
@@ -199,7 +200,7 @@ def test_wrong_choices_depend_on_the_seed_and_not_on_other_goals():
 def test_every_letter_is_often_the_answer():
     rng = random.Random(0)
     goals = [goal(CEREAL, f"store cereal {rng.random()}") for _ in range(80)]
-    records = evaluation_records(make_questions(goals, 0)[0])
+    records = list(evaluation_records(make_questions(goals, 0)[0]))
     letters = [record["golden_choice_idx"] for record in records]
     assert all(letters.count(letter) > len(letters) / 5 for letter in "ABCD")
 

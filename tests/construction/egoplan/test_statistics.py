@@ -298,8 +298,8 @@ def built_from(folder, narrations, drop=()):
     source, usage = Narrations(narrations, "epic-kitchens"), LlmUsage()
     built = build(source, folder / "goals.json", instruction_data=True, drop=drop, usage=usage)
     return Output(
-        evaluation_records(built.questions),
-        instruction_records(built.questions),
+        list(evaluation_records(built.questions)),
+        list(instruction_records(built.questions)),
         list(csv.DictReader(csv_text(narration_rows(built.videos)).splitlines())),
         built.rejections,
         built.summary,
