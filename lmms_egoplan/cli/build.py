@@ -18,6 +18,7 @@ from lmms_egoplan.options import EpicVideoInfo, OutFile, OutFolder, Overwrite
 from lmms_egoplan.outputs import output_file, output_folder
 
 if TYPE_CHECKING:
+    from lmms_egoplan.judging.settings import JudgeSettings
     from lmms_egoplan.judging.usage import LlmUsage
 
 build = typer.Typer(
@@ -350,6 +351,16 @@ def build_actplan(
     plans: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Gold plans, from `annotate export`.")
     ] = None,
+    check_released: Annotated[
+        bool,
+        typer.Option(
+            "--check-released",
+            help=(
+                "Build nothing. Measure the model's advice on the descriptions in --examples or "
+                "BDDL, such as the release's 153, and print precision and recall."
+            ),
+        ),
+    ] = False,
     retry_rejected: Retry = False,
     estimate: EstimateOnly = False,
     batch: Batch = False,
@@ -374,21 +385,43 @@ def build_actplan(
 
     Finally, prepare the instances with `data prepare actplan built/annotation`. `rejections.jsonl`
     lists everything that was skipped, one line each.
+
+    A description that does not name every object is refused. The model also reports which goal
+    conditions each description lacks or contradicts. This is advice in `advice.jsonl`, whose
+    accuracy was not measured. To measure it for a model, use --check-released:
+
+    - It plants errors. Each description is checked twice: once a condition is added that it does
+      not state, and once a condition is replaced by its negation.
+    - Precision is the fraction of the reported conditions that are planted. Recall is the fraction
+      of the planted conditions that are reported.
+    - All other conditions count as stated. Some released descriptions lack conditions, so precision
+      is a lower bound.
+
+    Example: `lmms-egoplan data build actplan bddl/activity_definitions --check-released --llm
+    gpt-4o-2024-11-20 --out checked`
     """
     from lmms_egoplan.construction.actplan.build import FILES, build_instances, summary_lines
     from lmms_egoplan.judging.printing import finish
     from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
 
+    usage = _llm_usage(
+        retry_rejected=retry_rejected,
+        estimate=estimate,
+        batch=batch,
+        prices=prices,
+        max_requests=max_requests,
+        max_cost=max_cost,
+    )
+    settings = language_model(DEFAULT_MODEL, llm, usage)
+    if check_released:
+        if images or circumstances or views or plans:
+            raise typer.BadParameter(
+                "not with --images, --circumstances, --views or --plans",
+                param_hint="--check-released",
+            )
+        _check_released(examples or bddl, out, settings)
+        return
     with output_folder(out, "data build actplan", FILES):
-        usage = _llm_usage(
-            retry_rejected=retry_rejected,
-            estimate=estimate,
-            batch=batch,
-            prices=prices,
-            max_requests=max_requests,
-            max_cost=max_cost,
-        )
-        settings = language_model(DEFAULT_MODEL, llm, usage)
         built = build_instances(bddl, out, settings, images, examples, circumstances, views, plans)
         lines = summary_lines(
             built,
@@ -400,6 +433,23 @@ def build_actplan(
         for line in lines:
             typer.echo(line)
         finish(usage)
+
+
+def _check_released(descriptions: Path, out: Path, settings: "JudgeSettings") -> None:
+    """Measure a language model's advice on the descriptions in a folder."""
+    from lmms_egoplan.construction.actplan.activities import read_examples
+    from lmms_egoplan.construction.actplan.released_check import (
+        CHECKED,
+        check_released,
+        summary_lines,
+    )
+    from lmms_egoplan.judging.printing import finish
+
+    with output_folder(out, "data build actplan --check-released", [CHECKED]):
+        accuracies, rejections = check_released(read_examples(descriptions), out, settings)
+        for line in summary_lines(accuracies, rejections, out):
+            typer.echo(line)
+        finish(settings.usage)
 
 
 @build.command("egothink")

@@ -1,12 +1,12 @@
 """Read activities, and describe them in English with a language model (sec. 3.2)."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
 from lmms_egoplan.construction.actplan.bddl import Formula, Problem, parse_problem, read_problem
-from lmms_egoplan.construction.actplan.description import unnamed
+from lmms_egoplan.construction.actplan.description import unnamed_objects
 from lmms_egoplan.construction.actplan.prompts import (
     SCHEMAS,
     description_prompt,
@@ -36,7 +36,7 @@ NOT_COUNTERFACTUAL = (
     "problem1.bddl without a task_description_1.txt next to it, so not marked as counterfactual"
 )
 NO_DESCRIPTION = "reply without a description"
-INCOMPLETE = "description that lacks an object or a condition, even after two requests"
+INCOMPLETE = "description that does not name every object, even after two requests"
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,7 @@ class Example:
     description: 0 for the normal activity, 1 for the counterfactual one.
     bddl: The problem in BDDL.
     text: The description without its instruction.
-    is_complete: True if the description names all objects and goal conditions; some released
-    descriptions do not.
+    is_complete: True if the description names all objects; some released descriptions do not.
     """
 
     activity: str
@@ -131,7 +130,7 @@ def read_examples(folder: Path) -> list[Example]:
     examples = []
     for path in _problem_paths(folder):
         if _text_path(path).is_file():
-            text = read_text(_text_path(path)).partition(_INSTRUCTION_BEGINS)[0].strip()
+            text = without_instruction(read_text(_text_path(path)))
             if is_text(text):
                 number = int(path.stem.removeprefix("problem"))
                 bddl = read_text(path).strip()
@@ -165,12 +164,20 @@ def examples_for(
     return [(example.bddl, example.text) for example in sorted(candidates, key=order)[:count]]
 
 
+@dataclass(frozen=True)
+class _Draft:
+    """A description, and the types of objects that it does not name."""
+
+    text: str
+    unnamed: Sequence[str]
+
+
 def describe(
     activities: Sequence[Activity], examples: Sequence[Example], settings: JudgeSettings
 ) -> tuple[dict[str, str], list[Rejection]]:
     """Describe each activity with a language model.
 
-    If a description lacks an object or a condition, a second request names what is missing.
+    If a description does not name all objects, a second request lists the missing ones.
 
     Args:
         activities: The activities.
@@ -190,54 +197,63 @@ def describe(
         )
         for key, activity in by_key.items()
     }
+    drafts, rejections = _drafts(by_key, prompts, settings, "descriptions")
+    second_prompts = {
+        key: second_description_prompt(prompts[key], draft.text, draft.unnamed)
+        for key, draft in drafts.items()
+        if draft.unnamed
+    }
+    second_drafts, second_rejections = _drafts(
+        by_key, second_prompts, settings, "descriptions, second time"
+    )
+    rejections += second_rejections
+    drafts |= second_drafts
     texts: dict[str, str] = {}
-    rejections: list[Rejection] = []
-    incomplete: dict[str, tuple[str, list[str]]] = {}
-    for title in ("descriptions", "descriptions, second time"):
-        answers = ask_json("description", prompts, settings, title, schema=SCHEMAS["describe"])
-        replies = answers.values
-        rejections += answers.rejections
-        # estimate two requests for each description
-        if settings.options.is_estimate and not incomplete:
-            replies = {
-                key: {"description": str(activity.problem)} for key, activity in by_key.items()
-            }
-        incomplete = {}
-        for key, reply in replies.items():
-            if not is_text(reply.get("description")):
-                rejections.append(Rejection("description", NO_DESCRIPTION, key, quoted(reply)))
-                continue
+    for key in by_key:
+        if key not in drafts:
+            continue
+        draft = drafts[key]
+        if not draft.unnamed or settings.options.is_estimate:
+            texts[key] = f"{draft.text}\n{INSTRUCTION}\n"
+        elif key in second_drafts:
+            detail = f"{', '.join(draft.unnamed)}: {quoted(draft.text)}"
+            rejections.append(Rejection("description", INCOMPLETE, key, detail))
+    return texts, rejections
+
+
+def _drafts(
+    activities: Mapping[str, Activity],
+    prompts: Mapping[str, str],
+    settings: JudgeSettings,
+    title: str,
+) -> tuple[dict[str, _Draft], list[Rejection]]:
+    """Ask for descriptions, by the activity's key; return them, and the rejections."""
+    answers = ask_json("description", prompts, settings, title, schema=SCHEMAS["describe"])
+    rejections = list(answers.rejections)
+    drafts: dict[str, _Draft] = {}
+    for key, reply in answers.values.items():
+        if is_text(reply.get("description")):
             text = " ".join(reply["description"].split())
-            missing = _missing(by_key[key], text)
-            if missing:
-                incomplete[key] = (text, missing)
-            if not missing or settings.options.is_estimate:
-                texts[key] = text
-        if not incomplete:
-            break
-        prompts = {
-            key: second_description_prompt(prompts[key], *reply)
-            for key, reply in incomplete.items()
-        }
-    rejections += [
-        Rejection("description", INCOMPLETE, key, f"{'; '.join(missing)}: {quoted(text)}")
-        for key, (text, missing) in incomplete.items()
-    ]
-    return {key: f"{texts[key]}\n{INSTRUCTION}\n" for key in by_key if key in texts}, rejections
+            drafts[key] = _Draft(text, unnamed_objects(activities[key].problem, text))
+        else:
+            rejections.append(Rejection("description", NO_DESCRIPTION, key, quoted(reply)))
+    if settings.options.is_estimate:
+        # A description that is not cached is about as long as the definition. Assume that it names
+        # no object, so that a second request is counted.
+        for key in (key for key in prompts if key not in answers.values):
+            problem = activities[key].problem
+            drafts[key] = _Draft(str(problem), list(dict.fromkeys(problem.types.values())))
+    return drafts, rejections
 
 
-def _missing(activity: Activity, text: str) -> list[str]:
-    """List the objects, goal conditions and counterfactual facts that a text does not name."""
-    missing = unnamed(activity.problem, text)
-    if not activity.changes:
-        return [*missing.objects, *missing.conditions]
-    changed = unnamed(replace(activity.problem, goal=activity.changes), text)
-    return [*missing.objects, *dict.fromkeys((*missing.conditions, *changed.conditions))]
+def without_instruction(text: str) -> str:
+    """Return a description without the instruction at its end."""
+    return text.partition(_INSTRUCTION_BEGINS)[0].strip()
 
 
 def _is_complete(bddl: str, text: str) -> bool:
     try:
-        return not unnamed(parse_problem(bddl, "example"), text)
+        return not unnamed_objects(parse_problem(bddl, "example"), text)
     except LmmsEgoplanError:
         return False
 

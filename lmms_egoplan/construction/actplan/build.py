@@ -15,6 +15,7 @@ from lmms_egoplan.construction.actplan.activities import (
     describe,
     read_activities,
     read_examples,
+    without_instruction,
 )
 from lmms_egoplan.construction.actplan.circumstances import (
     CATEGORIES,
@@ -22,6 +23,7 @@ from lmms_egoplan.construction.actplan.circumstances import (
     propose,
     read_verdicts,
 )
+from lmms_egoplan.construction.actplan.conditions import Advice, Description, advise
 from lmms_egoplan.construction.actplan.prompts import object_names
 from lmms_egoplan.construction.actplan.tours import find_tours
 from lmms_egoplan.construction.actplan.views import choose_views, read_choices
@@ -38,7 +40,9 @@ from lmms_egoplan.text import clean_text
 INSTANCES = "instances.jsonl"
 REJECTIONS = "rejections.jsonl"
 COUNTERFACTUALS = "counterfactuals.jsonl"
+ADVICE = "advice.jsonl"
 FILES = (
+    ADVICE,
     CIRCUMSTANCES,
     REJECTIONS,
     COUNTERFACTUALS,
@@ -55,6 +59,7 @@ class Built:
     """The output of a run.
 
     activities: Activities with a description, including changed problems.
+    advice: The language model's advice on each description.
     waiting: Circumstances for people to choose from.
     instances: Instances with description and views.
     finished: Number of instances that also have gold plans.
@@ -63,6 +68,7 @@ class Built:
     """
 
     activities: Sequence[Activity]
+    advice: Sequence[Advice]
     waiting: Sequence[Circumstance]
     instances: Sequence[layout.Instance]
     finished: int
@@ -123,6 +129,8 @@ def build_instances(
         texts = texts | changed_texts
         rejections += [*refused, *unchanged, *undescribed]
     described = {activity.key: activity for activity in activities if activity.key in texts}
+    advice, unadvised = _advise(described, texts, settings)
+    rejections += unadvised
     usable_tours = [
         (tour, described[tour.activity]) for tour in tours if tour.activity in described
     ]
@@ -144,6 +152,7 @@ def build_instances(
     toured = {tour.activity for tour in tours}
     built = Built(
         activities=list(described.values()),
+        advice=advice,
         waiting=waiting,
         instances=instances,
         finished=len(finished_instances),
@@ -156,6 +165,17 @@ def build_instances(
     if plans is not None:
         layout.write_annotation(finished_instances, out)
     return built
+
+
+def _advise(
+    activities: Mapping[str, Activity], texts: Mapping[str, str], settings: JudgeSettings
+) -> tuple[list[Advice], list[Rejection]]:
+    """Ask for advice on the descriptions of activities, by key."""
+    descriptions = {}
+    for key, activity in activities.items():
+        text = without_instruction(texts[key])
+        descriptions[key] = Description(activity.problem, text, activity.changes)
+    return advise(descriptions, settings)
 
 
 def summary_lines(
@@ -178,6 +198,13 @@ def summary_lines(
     for reason, count in counted(built.rejections):
         yield f"Skipped: {count}: {reason}"
     yield f"Details: {out / REJECTIONS}"
+    num_missing = sum(len(advice.missing) for advice in built.advice)
+    num_contradicted = sum(len(advice.contradicted) for advice in built.advice)
+    yield (
+        f"Advice of the language model, whose accuracy was not measured: in "
+        f"{sum(map(bool, built.advice))} of {len(built.advice)} descriptions, {num_missing} "
+        f"conditions are missing and {num_contradicted} contradicted; see {out / ADVICE}"
+    )
     if built.waiting and not are_circumstances_chosen:
         yield (
             f"Next: let people choose among {len(built.waiting)} circumstances: lmms-egoplan "
@@ -222,6 +249,7 @@ def _queue(instances: Sequence[layout.Instance], out: Path) -> Iterator[dict[str
 def _write(built: Built, texts: Mapping[str, str], out: Path) -> None:
     """Write the files that every run writes, each atomically."""
     layout.write_activities(built.activities, texts, out / "activities")
+    write_whole(out / ADVICE, clean_text(json_lines(map(vars, built.advice))))
     write_whole(out / CIRCUMSTANCES, clean_text(json_lines(map(vars, built.waiting))))
     names: dict[str, list[str]] = {category: [] for category in CATEGORIES}
     for activity in built.activities:

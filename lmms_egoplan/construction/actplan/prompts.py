@@ -3,10 +3,12 @@
 The paper prints no prompt as text, so the wording is the project's.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
-from lmms_egoplan.construction.actplan.bddl import Problem, predicates_text
+from lmms_egoplan.construction.actplan.bddl import Formula, Problem, predicates_text
 from lmms_egoplan.paths import module_yaml
+from lmms_egoplan.text import numbered
 
 _PROMPTS: dict[str, Any] = module_yaml(__file__)
 SCHEMAS: dict[str, dict[str, Any]] = _PROMPTS["schemas"]
@@ -35,10 +37,29 @@ def description_prompt(
     )
 
 
-def second_description_prompt(first: str, description: str, missing: list[str]) -> str:
-    """Ask again, and list the missing parts of the description."""
-    items = "\n".join(f"- {part}" for part in missing)
+def second_description_prompt(first: str, description: str, unnamed: Sequence[str]) -> str:
+    """Ask again, and list the objects that the description does not name."""
+    items = "\n".join(f"- {name}" for name in unnamed)
     return first + _PROMPTS["again"].format(description=description, absent=items)
+
+
+def conditions_prompt(
+    problem: Problem, goal: Sequence[Formula], changes: Sequence[Formula], description: str
+) -> str:
+    """Ask which conditions a description lacks or contradicts.
+
+    Args:
+        problem: The activity.
+        goal: Conditions at the end of the activity.
+        changes: Facts at its start, numbered after the goal conditions.
+        description: The description without its instruction.
+    """
+    objects = [f"{obj.type}: {obj.name}" for obj in problem.objects]
+    conditions = [f"at the end: {condition}" for condition in goal]
+    conditions += [f"at the start: {fact}" for fact in changes]
+    return _PROMPTS["conditions"].format(
+        objects="\n".join(objects), conditions=numbered(conditions), description=description
+    )
 
 
 def circumstances_prompt(activity: str, description: str) -> str:
