@@ -55,10 +55,11 @@ class LanguageModel(JudgeServer):
 
 
 def kind_of(prompt):
-    """Return ``description``, ``again``, ``circumstances``, ``change`` or ``seen``."""
+    """Return the kind of a prompt, a key of `_ANSWERS`."""
     if "Your description was:" in prompt:
         return "again"
     for kind, words in (
+        ("conditions", "Compare each condition with the description"),
         ("seen", "The picture shows"),
         ("circumstances", "List the common procedure"),
         ("change", "Change it so that"),
@@ -137,6 +138,32 @@ def _describe(prompt):
     }
 
 
+def _conditions(prompt):
+    """Compare words: a condition is contradicted if the text has only the words of its contrary."""
+    listed, text = re.search(
+        r"### Conditions\n(.*)\n### Description\n(.*?)\n\nCompare", prompt, re.DOTALL
+    ).groups()
+    reply = {"missing": [], "contradicted": []}
+    for number, bddl in re.findall(r"^(\d+)\. at the \w+: (.*)$", listed, re.MULTILINE):
+        literals = list(literals_of(formula_of(bddl)))
+        if all(_is_stated(text, atom, asked) for atom, asked, _ in literals):
+            continue
+        is_denied = any(_is_stated(text, atom, not asked) for atom, asked, _ in literals)
+        reply["contradicted" if is_denied else "missing"].append(int(number))
+    return reply
+
+
+def _is_stated(text, atom, asked):
+    start = "(?<!not )" if asked else "not "
+    return re.search(f"{start}{_WORDS.get(atom.op, atom.op)}", text) is not None
+
+
+def formula_of(bddl):
+    """Read a condition."""
+    problem = f"(define (problem x_0) (:domain igibson) (:objects) (:init) (:goal {bddl}))"
+    return parse_problem(problem, "condition").goal[0]
+
+
 def _circumstances(prompt):
     thing = re.search(r"There are ([^,.]+)", prompt)[1]
     sentences = [
@@ -170,6 +197,7 @@ def _seen(prompt):
 _ANSWERS = {
     "description": _describe,
     "again": _describe,
+    "conditions": _conditions,
     "circumstances": _circumstances,
     "change": _change,
     "seen": _seen,

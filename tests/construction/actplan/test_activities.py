@@ -22,7 +22,8 @@ from lmms_egoplan.construction.actplan.activities import (
 )
 from lmms_egoplan.construction.actplan.bddl import parse_problem
 from lmms_egoplan.construction.actplan.circumstances import change, propose, read_verdicts
-from lmms_egoplan.construction.actplan.description import unnamed
+from lmms_egoplan.construction.actplan.conditions import Advice, Description, advise
+from lmms_egoplan.construction.actplan.description import unnamed_objects
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.json_replies import CUT_OFF, NO_REPLY, NOT_JSON
 from lmms_egoplan.judging.settings import JudgeSettings
@@ -61,10 +62,10 @@ def test_descriptions_are_complete_or_rejected(folder):
     with LanguageModel({("description", name): fault for name, fault in faults.items()}) as server:
         result, rejections = describe(activities, examples, settings(server))
         (again,) = [prompt for prompt in server.prompts if kind_of(prompt) == "again"]
-    assert "\n- (inside ?cup.n.01 ?sink.n.01_1): " in again
+    assert "objects:\n- cup.n.01\n- sink.n.01\n- table.n.02\n" in again
     assert "There is a thing somewhere." in again
     assert list(result) == [f"{names[0]}/0"]
-    assert not unnamed(activities[0].problem, result[f"{names[0]}/0"])
+    assert not unnamed_objects(activities[0].problem, result[f"{names[0]}/0"])
     assert reasons(rejections) == [
         (f"{names[1]}/0", NOT_JSON),
         (f"{names[2]}/0", CUT_OFF),
@@ -245,29 +246,20 @@ def test_verdicts_are_in_the_order_of_the_proposals(tmp_path):
     assert reasons(refused) == [("b", circumstances.NOT_ACCEPTED)]
 
 
-def test_a_description_must_state_the_changes_of_a_circumstance(folder):
-    activities, examples = read_activities(folder)[0], read_examples(folder)
+def test_changes_of_a_circumstance_are_conditions_to_state(folder):
+    activities = read_activities(folder)[0]
     with LanguageModel() as server:
         (changed,), _ = change(activities, [("storing_cups", "the cup is burnt")], settings(server))
         assert [str(fact) for fact in changed.changes] == ["(burnt ?cup.n.01_1)"]
-
-        def forget(prompt, _):
-            text = text_of(changed.problem)
-            return Reply(
-                json.dumps(
-                    {
-                        "description": text
-                        if kind_of(prompt) == "again"
-                        else text.replace("burnt", "there")
-                    }
-                )
-            )
-
-        server.reply = forget
-        result, rejections = describe([changed], examples, settings(server))
-        assert "- (burnt ?cup.n.01_1)" in server.prompts[-1]
-    assert rejections == []
-    assert "burnt" in result["storing_cups/1"]
+        text = text_of(changed.problem)
+        descriptions = {
+            "told": Description(changed.problem, text, changed.changes),
+            "forgotten": Description(
+                changed.problem, text.replace("burnt", "there"), changed.changes
+            ),
+        }
+        advice, _ = advise(descriptions, settings(server))
+    assert advice == [Advice("told", (), ()), Advice("forgotten", ("(burnt ?cup.n.01_1)",), ())]
 
 
 def test_complete_examples_are_preferred(folder):

@@ -24,7 +24,7 @@ from lmms_egoplan.construction.actplan import circumstances, layout, tours, view
 from lmms_egoplan.construction.actplan.activities import INSTRUCTION
 from lmms_egoplan.construction.actplan.bddl import parse_problem
 from lmms_egoplan.construction.actplan.build import NO_ACTIVITY
-from lmms_egoplan.construction.actplan.description import unnamed
+from lmms_egoplan.construction.actplan.description import unnamed_objects
 from lmms_egoplan.files import LOCK, lock_folder
 from lmms_egoplan.judging.json_replies import NOT_JSON, WRONG_FORM
 from lmms_egoplan.judging.settings import DEFAULT_MODEL
@@ -160,6 +160,7 @@ def test_from_activities_and_tours_to_prepared_data(sources, served):
             "4 activities described, 0 of them changed by a circumstance; 2 instances with views"
             in output
         )
+        assert "whose accuracy was not measured: in 0 of 4 descriptions, 0 conditions" in output
         printed = decide(sources, choose)
         # Three activities with five circumstances each, including one duplicate and one implausible
         # one.
@@ -168,6 +169,7 @@ def test_from_activities_and_tours_to_prepared_data(sources, served):
         build(sources, "--circumstances", sources / "chosen")
         assert {kind_of(prompt) for prompt in server.prompts[asked:]} <= {
             "change",
+            "conditions",
             "description",
             "again",
             "seen",
@@ -232,6 +234,11 @@ def test_views_by_hand_and_tours_that_do_not_fit(sources, served):
     with served(LanguageModel()):
         output = build(sources, "--views", sources / "views.csv")
     assert "5 activities described" in output
+    advice = [
+        json.loads(line) for line in (sources / "built/advice.jsonl").read_text().splitlines()
+    ]
+    assert len(advice) == 5
+    assert advice[0] == {"activity": "cleaning_cups/0", "missing": [], "contradicted": []}
     assert reasons(sources) == [
         ("circumstance", circumstances.REPEATED),
         ("tour", NO_ACTIVITY),
@@ -363,9 +370,9 @@ def test_same_output_after_a_kill(sources):
         answer = server.reply = Metered(server.reply)
         assert start("whole", "data-1").wait(FOREVER_S) == 0
         prompts = answer.paid.total()
-        assert prompts == 5 + 5 + 6
+        assert prompts == 5 + 5 + 5 + 6
         answer.paid.clear()
-        for limit in (3, 12):
+        for limit in (3, 17):
             answer.kill_after(partial(start, "killed", "data-2"), limit)
             assert not (sources / "killed/instances.jsonl").exists()
         assert start("killed", "data-2").wait(FOREVER_S) == 0
@@ -410,7 +417,7 @@ def test_all_released_problems(tmp_path, monkeypatch, served):
     texts = {row["id"]: row["task_description"] for row in rows}
     for line in lines:
         assert texts[line["id"]] == line["description"]
-        assert not unnamed(parse_problem(line["problem"], line["id"]), line["description"])
+        assert not unnamed_objects(parse_problem(line["problem"], line["id"]), line["description"])
     rejection = Counter(rejection["reason"] for rejection in rejections(tmp_path))
     assert (
         rejection[activities_module.INVALID],
