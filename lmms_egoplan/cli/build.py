@@ -510,8 +510,8 @@ def build_egothink(
 
     if questions is None:
         with output_folder(out, "data build egothink", [frames.FRAMES, frames.REJECTIONS]):
-            chosen, rejections = frames.build_frames(videos, out, every, min_sharpness)
-            for line in frames.summary_lines(chosen, rejections, out):
+            chosen = frames.build_frames(videos, out, every, min_sharpness)
+            for line in frames.summary_lines(chosen, out):
                 typer.echo(line)
         return
     with output_folder(out, "data build egothink", [layout.STATISTICS]):

@@ -13,7 +13,15 @@ import numpy as np
 from PIL import Image
 
 from lmms_egoplan.benchmarks.actplan.instances import InstanceId, parse_id
-from lmms_egoplan.construction.pictures import IMAGES, VIDEOS, read_pictures, sharpness
+from lmms_egoplan.construction.pictures import (
+    VIDEOS,
+    Thumbnail,
+    distance,
+    image_paths,
+    read_pictures,
+    sharpness,
+    thumbnail,
+)
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version
 from lmms_egoplan.media.frames import FrameError, frame_times, stream_video_frames
@@ -33,10 +41,8 @@ _MOST_FRAMES = 60
 # median.
 _LONGER_SIDE = 640
 _SHARP = 0.5
-# Two views are alike if their colour thumbnails differ by less than this on average, on a scale
-# from 0 to 1. The views of a released instance differ by 0.12 to 0.16. Of 60 random images from
-# EgoThink, no two differ by less than 0.10.
-_THUMBNAIL = (16, 16)
+# Two views are alike if their `distance` is less than this. The views of a released instance differ
+# by 0.12 to 0.16. Of 60 random images from EgoThink, no two differ by less than 0.10.
 _ALIKE = 0.05
 
 NO_TOUR = "neither a video nor a folder of images"
@@ -66,7 +72,7 @@ class Tour:
 
     def version(self) -> str:
         """Return a text that changes with the tour's content."""
-        files = [self.path] if self.is_video else _image_paths(self.path)
+        files = [self.path] if self.is_video else image_paths(self.path)
         return " ".join(f"{path.name} {file_version(path.stat())}" for path in files)
 
 
@@ -133,21 +139,16 @@ def sharp_and_different(candidates: Sequence[Candidate], most: int) -> list[Cand
         return []
     threshold = _SHARP * float(np.median([candidate.sharpness for candidate in candidates]))
     distinct: list[Candidate] = []
+    thumbnails: list[Thumbnail] = []
     for candidate in candidates:
-        is_new = all(distance(candidate.image, earlier.image) >= _ALIKE for earlier in distinct)
-        if candidate.sharpness >= threshold and is_new:
+        if candidate.sharpness < threshold:
+            continue
+        small = thumbnail(candidate.image)
+        if all(distance(small, earlier) >= _ALIKE for earlier in thumbnails):
             distinct.append(candidate)
+            thumbnails.append(small)
     best = sorted(distinct, key=lambda candidate: -candidate.sharpness)[:most]
     return [candidate for candidate in distinct if candidate in best]
-
-
-def distance(first: Image.Image, second: Image.Image) -> float:
-    """Return the mean colour difference of two images at 16 x 16 px, from 0 to 1."""
-    small = (
-        np.asarray(image.convert("RGB").resize(_THUMBNAIL, Image.Resampling.BOX), dtype=np.float64)
-        for image in (first, second)
-    )
-    return float(np.abs(np.subtract(*small)).mean() / 255)
 
 
 def view_file(tour: Tour, name: str) -> tuple[str, bytes]:
@@ -177,7 +178,7 @@ def named_views(tour: Tour, views: Sequence[str]) -> list[Candidate]:
         LmmsEgoplanError: A view does not exist or cannot be read; the error names it.
     """
     if not tour.is_video:
-        file_names = {path.name for path in _image_paths(tour.path)}
+        file_names = {path.name for path in image_paths(tour.path)}
         missing = [view for view in views if view not in file_names]
         if missing:
             raise LmmsEgoplanError(f"{tour.path}: contains no image {missing[0]}")
@@ -222,7 +223,7 @@ def _frames(tour: Tour) -> tuple[list[Candidate], list[Rejection]]:
 def _images(tour: Tour, names: set[str] | None = None) -> tuple[list[Candidate], list[Rejection]]:
     candidates: list[Candidate] = []
     rejections: list[Rejection] = []
-    files = [path for path in _image_paths(tour.path) if names is None or path.name in names]
+    files = [path for path in image_paths(tour.path) if names is None or path.name in names]
     for number, image in read_pictures(files, range(len(files))):
         name = files[number].name
         if isinstance(image, FrameError):
@@ -230,14 +231,6 @@ def _images(tour: Tour, names: set[str] | None = None) -> tuple[list[Candidate],
         else:
             candidates.append(_candidate(name, None, image))
     return candidates, rejections
-
-
-def _image_paths(folder: Path) -> list[Path]:
-    return sorted(
-        path
-        for path in folder.iterdir()
-        if path.suffix.lower() in IMAGES and not path.name.startswith(".")
-    )
 
 
 def _candidates(

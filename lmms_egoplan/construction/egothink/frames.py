@@ -5,8 +5,10 @@ The paper samples a frame "every few dozen frames", excludes images that "lack c
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +16,24 @@ import numpy as np
 from joblib import Parallel, delayed
 from PIL import Image
 
-from lmms_egoplan.construction.pictures import IMAGES, VIDEOS, is_video, read_pictures, sharpness
+from lmms_egoplan.construction.pictures import (
+    IMAGES,
+    VIDEOS,
+    Hashes,
+    difference_hash,
+    is_video,
+    read_pictures,
+    sharpness,
+)
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.files import file_version, write_whole
-from lmms_egoplan.jsonl import json_lines
+from lmms_egoplan.files import file_version, whole_file, write_whole
+from lmms_egoplan.jsonl import json_lines, read_lines
 from lmms_egoplan.media.frames import FrameError, frame_times
 from lmms_egoplan.media.image_files import write_jpeg
 from lmms_egoplan.progress import track
-from lmms_egoplan.rejections import Rejection, counted, none_left
+from lmms_egoplan.rejections import Rejection, none_left
 from lmms_egoplan.text import clean_text, join_list
+from lmms_egoplan.volumes import with_path_in_error
 
 FRAMES = "frames.jsonl"
 REJECTIONS = "rejections.jsonl"
@@ -60,22 +71,33 @@ deviation of the grey values, 0 to 255. The others are ``sharpness`` and ``hash`
 """
 
 
-def build_frames(
-    folder: Path, out: Path, every: int, min_sharpness: float
-) -> tuple[list[Frame], list[Rejection]]:
+@dataclass(frozen=True)
+class ChosenFrames:
+    """The result of `build_frames`.
+
+    Attributes:
+        frames: The lines of ``frames.jsonl``.
+        num_rejected: Number of rejected videos and frames for each reason.
+        unreadable: Videos that cannot be read.
+    """
+
+    frames: Sequence[Frame]
+    num_rejected: Mapping[str, int]
+    unreadable: Sequence[str]
+
+
+def build_frames(folder: Path, out: Path, every: int, min_sharpness: float) -> ChosenFrames:
     """Sample, choose and write frames.
 
     Measurements of each video are stored in ``out/sampled``, so an interrupted run resumes with the
-    next video. ``frames.jsonl`` lists the chosen frames. Images of earlier runs with other settings
+    next video. They are read again one video at a time, because a long video has thousands of
+    frames. ``frames.jsonl`` lists the chosen frames. Images of earlier runs with other settings
     stay in ``out/frames``, since people may have labelled them.
 
     Args:
         folder: See `find_videos`.
         every: Distance of sampled frames, in frames, at least 1.
         min_sharpness: See `choose`.
-
-    Returns:
-        The lines of ``frames.jsonl``, and the rejected videos and frames.
 
     Raises:
         LmmsEgoplanError: The folder has no videos or images, or no frame is left.
@@ -85,34 +107,58 @@ def build_frames(
         delayed(_sample)(name, files, every, out)
         for name, files in track(videos.items(), "Sampling videos")
     )
-    sampled = Parallel(-1, prefer="threads", pre_dispatch="n_jobs")(jobs)
-    frames, rejections = choose([video for video, _ in sampled], min_sharpness)
-    rejections = [Rejection(**line) for _, damaged in sampled for line in damaged] + rejections
-    write_whole(out / REJECTIONS, clean_text(json_lines(map(vars, rejections))))
+    damaged: list[Rejection] = []
+    for rejections in Parallel(-1, prefer="threads", pre_dispatch="n_jobs", return_as="generator")(
+        jobs
+    ):
+        damaged += rejections
+    results = choose((_read_sampled(name, out) for name in videos), min_sharpness)
+    frames, num_rejected = _write_rejections(out / REJECTIONS, chain(damaged, results))
     if not frames:
-        raise LmmsEgoplanError(f"{folder}: no frames left. {none_left(rejections)}")
+        reasons = none_left(
+            [Rejection(**json.loads(line)) for _, line in read_lines(out / REJECTIONS)]
+        )
+        raise LmmsEgoplanError(f"{folder}: no frames left. {reasons}")
     jobs = (
         delayed(_write)(videos[frame["video"]], frame, out)
         for frame in track(frames, "Writing frames")
     )
     Parallel(-1, prefer="threads", pre_dispatch="n_jobs")(jobs)
     write_whole(out / FRAMES, clean_text(json_lines(frames)))
-    return frames, rejections
+    unreadable = [rejection.where for rejection in damaged if rejection.reason == BAD_VIDEO]
+    return ChosenFrames(frames, num_rejected, unreadable)
 
 
-def summary_lines(
-    frames: Sequence[Frame], rejections: Sequence[Rejection], out: Path
-) -> Iterator[str]:
+def _write_rejections(
+    path: Path, results: Iterable[Frame | Rejection]
+) -> tuple[list[Frame], dict[str, int]]:
+    """Write the rejections among results; return the frames, and the rejections' counts."""
+    frames: list[Frame] = []
+    num_rejected: dict[str, int] = {}
+    with (
+        with_path_in_error(path),
+        whole_file(path) as unfinished,
+        unfinished.open("w", encoding="utf-8", newline="\n") as file,
+    ):
+        for result in results:
+            if isinstance(result, Rejection):
+                num_rejected[result.reason] = num_rejected.get(result.reason, 0) + 1
+                file.write(clean_text(json_lines([vars(result)])))
+            else:
+                frames.append(result)
+    return frames, num_rejected
+
+
+def summary_lines(chosen: ChosenFrames, out: Path) -> Iterator[str]:
     """Yield the lines that the command prints after `build_frames`.
 
     The last one has the next command.
     """
-    reasons = "; ".join(f"{count}: {reason}" for reason, count in counted(rejections))
+    reasons = "; ".join(f"{count}: {reason}" for reason, count in chosen.num_rejected.items())
     yield f"Rejected, see {out / REJECTIONS}: {reasons or 'nothing'}"
-    unreadable = [rejection.where for rejection in rejections if rejection.reason == BAD_VIDEO]
-    yield f"Unreadable: {join_list(unreadable, 3) or 'none'}"
-    num_videos = len({frame["video"] for frame in frames})
-    yield f"{len(frames)} frames of {num_videos} videos written to {out}"
+    yield f"Unreadable: {join_list(chosen.unreadable, 3) or 'none'}"
+    num_videos = len({frame["video"] for frame in chosen.frames})
+    yield f"{len(chosen.frames)} frames of {num_videos} videos written to {out}"
     yield f"Next: lmms-egoplan annotate egothink-questions {out} --db questions.sqlite"
 
 
@@ -143,10 +189,8 @@ def find_videos(folder: Path, out: Path) -> dict[str, list[Path]]:
     return videos
 
 
-def choose(
-    videos: Sequence[Sequence[Frame]], min_sharpness: float
-) -> tuple[list[Frame], list[Rejection]]:
-    """Choose at most two frames of each video, sharpest first.
+def choose(videos: Iterable[Sequence[Frame]], min_sharpness: float) -> Iterator[Frame | Rejection]:
+    """Choose at most two frames of each video, sharpest first, and reject all others.
 
     No chosen frame is like any other one of any video.
 
@@ -154,56 +198,62 @@ def choose(
         videos: Sampled frames of each video, in order.
         min_sharpness: Lowest accepted sharpness.
     """
-    chosen: list[Frame] = []
-    rejections: list[Rejection] = []
+    hashes = Hashes()
     for frames in videos:
-        first = len(chosen)
+        chosen: list[int] = []
         for frame in sorted(frames, key=lambda frame: -frame["sharpness"]):
-            distances = [abs(frame["frame"] - other["frame"]) for other in chosen[first:]]
-            if frame["brightness"] < _BRIGHTNESS or frame["contrast"] < _CONTRAST:
-                reason = DARK
-            elif frame["sharpness"] < min_sharpness:
-                reason = BLURRED
-            elif len(distances) == _PER_VIDEO or any(
-                n < _DISTANCE * frames[-1]["frame"] for n in distances
-            ):
-                reason = SURPLUS
-            elif any(
-                (int(frame["hash"], 16) ^ int(other["hash"], 16)).bit_count() <= _ALIKE
-                for other in chosen
-            ):
+            reason = _problem(frame, frames[-1]["frame"], chosen, min_sharpness)
+            if not reason and hashes.has_like(frame["hash"], _ALIKE):
                 reason = ALIKE
+            if reason:
+                where = f"{frame['video']}, frame {frame['frame']}"
+                yield Rejection("frame", reason, where)
             else:
-                chosen.append(frame)
-                continue
-            rejections.append(
-                Rejection("frame", reason, f"{frame['video']}, frame {frame['frame']}")
-            )
-    return chosen, rejections
+                chosen.append(frame["frame"])
+                hashes.add(frame["hash"])
+                yield frame
 
 
-def difference_hash(image: Image.Image) -> str:
-    """Return 64 bits, in hexadecimal, that are similar for similar images.
+def _problem(frame: Frame, last: int, chosen: Sequence[int], min_sharpness: float) -> str:
+    """Return why a frame cannot be chosen, except for likeness; "" if it can.
 
-    Each bit says which of two neighbours is brighter.
+    Args:
+        frame: The frame.
+        last: Number of the video's last sampled frame.
+        chosen: Numbers of the video's frames that are already chosen.
+        min_sharpness: Lowest accepted sharpness.
     """
-    grey = np.asarray(image.convert("L").resize((9, 8), Image.Resampling.BOX))
-    return np.packbits(grey[:, 1:] > grey[:, :-1]).tobytes().hex()
+    if frame["brightness"] < _BRIGHTNESS or frame["contrast"] < _CONTRAST:
+        return DARK
+    if frame["sharpness"] < min_sharpness:
+        return BLURRED
+    is_close = any(abs(frame["frame"] - number) < _DISTANCE * last for number in chosen)
+    if len(chosen) == _PER_VIDEO or is_close:
+        return SURPLUS
+    return ""
 
 
-def _sample(
-    name: str, files: Sequence[Path], every: int, out: Path
-) -> tuple[list[Frame], list[dict[str, str]]]:
-    """Sample a video, or read what an earlier run stored.
+def _sampled_path(name: str, out: Path) -> Path:
+    return out / "sampled" / f"{name}.json"
 
-    Returns the intact frames, and rejections.
+
+def _read_sampled(name: str, out: Path) -> list[Frame]:
+    """Read the frames that `_sample` stored."""
+    frames: list[Frame] = json.loads(_sampled_path(name, out).read_bytes())["frames"]
+    return frames
+
+
+def _sample(name: str, files: Sequence[Path], every: int, out: Path) -> list[Rejection]:
+    """Sample a video and store the intact frames, unless an earlier run did.
+
+    Returns the rejections.
     """
     mark = [every, *(f"{path.name} {file_version(path.stat())}" for path in files)]
-    stored_path = out / "sampled" / f"{name}.json"
+    stored_path = _sampled_path(name, out)
     with suppress(OSError, ValueError):  # not sampled yet
         stored = json.loads(stored_path.read_bytes())
         if stored["mark"] == mark:
-            return stored["frames"], stored["rejections"]
+            return [Rejection(**line) for line in stored["rejections"]]
     frames = []
     rejections = []
     try:
@@ -217,7 +267,7 @@ def _sample(
         frames = []
         rejections = [vars(Rejection("video", BAD_VIDEO, name, str(error)))]
     write_whole(stored_path, json.dumps({"mark": mark, "frames": frames, "rejections": rejections}))
-    return frames, rejections
+    return [Rejection(**line) for line in rejections]
 
 
 def _measure(video: str, number: int, seconds: float | None, image: Image.Image) -> Frame:

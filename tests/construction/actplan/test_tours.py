@@ -13,14 +13,13 @@ from PIL import Image
 from construction.actplan.rooms import blurred, room, things_of, write_folder, write_tour
 from lmms_egoplan.construction.actplan import tours
 from lmms_egoplan.construction.actplan.tours import (
-    distance,
     find_tours,
     named_views,
     read_candidates,
     sharp_and_different,
-    sharpness,
     view_file,
 )
+from lmms_egoplan.construction.pictures import distance, sharpness, thumbnail
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import read_video_frames
 from shared_data import DATA
@@ -62,7 +61,9 @@ def test_sharpness_is_the_variance_of_the_laplacian(grey):
 
 
 def test_distance_is_the_mean_colour_difference():
-    black, white, red = (Image.new("RGB", (40, 30), colour) for colour in ("black", "white", "red"))
+    black, white, red = (
+        thumbnail(Image.new("RGB", (40, 30), colour)) for colour in ("black", "white", "red")
+    )
     assert [distance(black, other) for other in (black, white, red)] == pytest.approx([0, 1, 1 / 3])
 
 
