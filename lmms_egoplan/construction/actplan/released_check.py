@@ -191,7 +191,7 @@ def _positions(report: Report, kind: str) -> frozenset[int]:
 
 def _added_condition(problem: Problem, text: str, key: str) -> Formula | None:
     """Return a condition that neither a problem nor its description mentions."""
-    goal_types = set()
+    goal_types: set[str] = set()
     for condition in problem.conditions:
         for atom, _, bound in literals_of(condition):
             types = {**problem.types, **bound}
