@@ -3,11 +3,19 @@
 The baselines are this project's.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
 
 from lmms_egoplan.benchmarks.egoplan.wording import content, normalised
 from lmms_egoplan.media.sampling import Doc
+
+BASELINES = (
+    "most frequent action",
+    "similarity to the goal",
+    "not done yet",
+    "longest candidate",
+)
 
 
 def baseline_points(docs: Iterable[Doc]) -> dict[str, list[float]]:
@@ -37,29 +45,52 @@ def baseline_points(docs: Iterable[Doc]) -> dict[str, list[float]]:
     not done yet [0.5]
     longest candidate [0.0]
     """
+    points: dict[str, list[float]] = {name: [] for name in BASELINES}
+    for doc_points in _points_by_doc(docs):
+        for name, value in doc_points.items():
+            points[name].append(value)
+    return points
+
+
+def baseline_means(docs: Iterable[Doc]) -> dict[str, float]:
+    """Return each baseline's mean points, without keeping those of each question in memory.
+
+    Args:
+        docs: At least one question, see `baseline_points`.
+    """
+    counts: dict[str, Counter[float]] = {name: Counter() for name in BASELINES}
+    for doc_points in _points_by_doc(docs):
+        for name, value in doc_points.items():
+            counts[name][value] += 1
+    means = {}
+    for name, values in counts.items():
+        total = sum(Fraction(value) * count for value, count in values.items())
+        means[name] = float(total / values.total())
+    return means
+
+
+def _points_by_doc(docs: Iterable[Doc]) -> Iterator[dict[str, float]]:
+    """Yield each question's points by baseline."""
     num_answers = Counter(normalised(doc["answer"]) for doc in docs)
-    num_answers_in_video = Counter((doc["video_id"], normalised(doc["answer"])) for doc in docs)
-    points: dict[str, list[float]] = {
-        "most frequent action": [],
-        "similarity to the goal": [],
-        "not done yet": [],
-        "longest candidate": [],
-    }
+    num_answers_in_video: dict[str, Counter[str]] = defaultdict(Counter)
+    for doc in docs:
+        num_answers_in_video[doc["video_id"]][normalised(doc["answer"])] += 1
     for doc in docs:
         done = {normalised(action["narration_text"]) for action in doc["past_actions"]}
         frequencies = []
         for choice in doc["choices"]:
             action = normalised(choice)
-            in_video = num_answers_in_video[doc["video_id"], action]
+            in_video = num_answers_in_video[doc["video_id"]][action]
             frequencies.append(num_answers[action] - in_video)
         similarities = [shared_stems(doc["task_goal"], choice) for choice in doc["choices"]]
         is_open = [normalised(choice) not in done for choice in doc["choices"]]
         lengths = [len(choice) for choice in doc["choices"]]
-        points["most frequent action"].append(_points(doc, frequencies))
-        points["similarity to the goal"].append(_points(doc, similarities))
-        points["not done yet"].append(_points(doc, is_open))
-        points["longest candidate"].append(_points(doc, lengths))
-    return points
+        yield {
+            "most frequent action": _points(doc, frequencies),
+            "similarity to the goal": _points(doc, similarities),
+            "not done yet": _points(doc, is_open),
+            "longest candidate": _points(doc, lengths),
+        }
 
 
 def shared_stems(goal: str, choice: str) -> int:
