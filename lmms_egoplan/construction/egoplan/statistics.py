@@ -13,7 +13,7 @@ from lmms_egoplan.benchmarks.egoplan.statistics import Statistics, statistics
 from lmms_egoplan.benchmarks.egoplan.wording import near_key, normalised
 from lmms_egoplan.construction.egoplan.questions import Question
 from lmms_egoplan.media.sampling import Doc
-from lmms_egoplan.report.egoplan.baselines import baseline_points
+from lmms_egoplan.report.egoplan.baselines import baseline_means
 
 # The values of `--drop`.
 KINDS = ("near-equal", "concurrent", "copies", "listing-goals", "unsure-actions")
@@ -70,11 +70,9 @@ def _num_copies(questions: Sequence[Question]) -> int:
 def accuracies(questions: Sequence[Question]) -> dict[str, float]:
     """Return accuracies of chance and of the baselines that do not see the video.
 
-    See `baseline_points`.
+    See `baseline_means`.
     """
-    means = {
-        name: round(fmean(points), 4) for name, points in baseline_points(_Docs(questions)).items()
-    }
+    means = {name: round(mean, 4) for name, mean in baseline_means(_Docs(questions)).items()}
     return {
         "n": len(questions),
         "chance": fmean(1 / len(item.choices) for item in questions),
@@ -83,7 +81,7 @@ def accuracies(questions: Sequence[Question]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class _Docs:
-    """Rows of questions for `baseline_points`, built one at a time to save memory."""
+    """Rows of questions for `baseline_means`, built one at a time to save memory."""
 
     questions: Sequence[Question]
 
@@ -91,7 +89,7 @@ class _Docs:
         for question in self.questions:
             past_actions = [{"narration_text": action.text} for action in question.past]
             yield {
-                "video_id": question.moment[0],
+                "video_id": question.goal.video.video_id,
                 "task_goal": question.goal.text,
                 "choices": question.choices,
                 "answer": question.answer,
