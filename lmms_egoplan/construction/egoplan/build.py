@@ -24,6 +24,7 @@ from lmms_egoplan.construction.egoplan.questions import (
     instruction_records,
     make_questions,
     recognition_records,
+    without_clip,
 )
 from lmms_egoplan.construction.egoplan.statistics import KINDS, accuracies, built_statistics, counts
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -59,8 +60,7 @@ class Built:
         videos: The narrated videos.
         goals: Goals by video id, in Figure 10's form, unchecked.
         questions: The questions.
-        recognition: Action-recognition samples on the questions' clips; None without instruction
-            data.
+        has_instruction_data: Whether EgoPlan-IT and action-recognition samples are written, too.
         rejections: Everything that could not be used.
         summary: Counts, and accuracies without the video; if balanced, also those of the same
             goals' questions that are not balanced.
@@ -69,7 +69,7 @@ class Built:
     videos: Sequence[Video]
     goals: dict[str, Any]
     questions: Sequence[Question]
-    recognition: Sequence[dict[str, Any]] | None
+    has_instruction_data: bool
     rejections: Sequence[Rejection]
     summary: dict[str, Any]
 
@@ -108,7 +108,7 @@ def build(
 
     Args:
         goals: See `read_goals`.
-        instruction_data: Also build samples for action recognition.
+        instruction_data: Also write EgoPlan-IT and action-recognition samples.
         seed: Random seed for wrong choices and the order of choices.
         drop: Kinds to drop, from `KINDS`.
         is_balanced: If True, no wrong choice was done before, see `make_questions`.
@@ -143,10 +143,8 @@ def build(
     pooled, without_goal = pool_goals(videos, replies, drop)
     questions, without_question = make_questions(pooled, seed, drop, is_balanced=is_balanced)
     rejections += [*unusable_replies, *without_goal, *without_question]
-    recognition = None
     if instruction_data:
-        recognition, without_clip = recognition_records(questions)
-        rejections += without_clip
+        rejections += without_clip(questions)
     rejection_counts = dict(counted(rejections))
     if not questions:
         raise LmmsEgoplanError(
@@ -167,7 +165,7 @@ def build(
         summary["not_balanced"] = {
             reason: rejection_counts.get(reason, 0) for reason in (NEAR_END, DONE_BEFORE)
         }
-    return Built(videos, replies, questions, recognition, rejections, summary)
+    return Built(videos, replies, questions, instruction_data, rejections, summary)
 
 
 def write(built: Built, out: Path) -> None:
@@ -184,9 +182,9 @@ def write(built: Built, out: Path) -> None:
         SUMMARY: json.dumps(built.summary, indent=1) + "\n",
     }
     records: dict[str, Iterable[dict[str, Any]]] = {EVALUATION: evaluation_records(built.questions)}
-    if built.recognition is not None:
+    if built.has_instruction_data:
         records[INSTRUCTION] = instruction_records(built.questions)
-        records[RECOGNITION] = built.recognition
+        records[RECOGNITION] = recognition_records(built.questions)
     files |= statistics_files({"built here": built_statistics(built.questions)})
     with results_of(out) as results:
         for name, content in files.items():

@@ -237,25 +237,24 @@ def instruction_records(questions: Iterable[Question]) -> Iterator[dict[str, Any
         yield record | {"negative_answers": list(question.distractors)}
 
 
-def recognition_records(
-    questions: Sequence[Question],
-) -> tuple[list[dict[str, Any]], list[Rejection]]:
-    """Build action-recognition samples on the questions' clips (sec. 5.1).
+def recognition_records(questions: Iterable[Question]) -> Iterator[dict[str, Any]]:
+    """Yield action-recognition samples on the questions' clips (sec. 5.1).
 
-    They have the questions' numbers.
-
-    Questions without past actions have no clip and are rejected.
+    They have the questions' numbers. Questions without past actions have no clip, see
+    `without_clip`.
     """
-    records = []
-    rejections = []
     for number, question in enumerate(questions, 1):
         if question.past:
             answer = recognition_answer(action.text for action in question.past)
-            records.append(_record(number, question, question=RECOGNITION_QUESTION, answer=answer))
-        else:
+            yield _record(number, question, question=RECOGNITION_QUESTION, answer=answer)
+
+
+def without_clip(questions: Iterable[Question]) -> Iterator[Rejection]:
+    """Yield a rejection for each question without past actions, so without a clip."""
+    for question in questions:
+        if not question.past:
             where = f"{question.goal.video.video_id}, {question.goal.text}"
-            rejections.append(Rejection("question", NOTHING_DONE, where, question.answer))
-    return records, rejections
+            yield Rejection("question", NOTHING_DONE, where, question.answer)
 
 
 def recognition_answer(actions: Iterable[str]) -> str:

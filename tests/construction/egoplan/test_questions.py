@@ -15,6 +15,7 @@ from lmms_egoplan.construction.egoplan.questions import (
     instruction_records,
     make_questions,
     recognition_records,
+    without_clip,
 )
 from lmms_egoplan.construction.egoplan.statistics import accuracies
 from shared_data import DATA
@@ -78,7 +79,8 @@ def test_the_published_records_layout():
 
 def test_action_recognition_of_the_same_clips():
     questions, _ = make_questions([goal(CEREAL)], 0)
-    records, rejections = recognition_records(questions)
+    records = list(recognition_records(questions))
+    rejections = without_clip(questions)
     # The first question has no past action, so it has no clip.
     assert reasons(rejections) == [module.NOTHING_DONE]
     assert [record["sample_id"] for record in records] == [2, 3, 4, 5, 6]
