@@ -132,8 +132,15 @@ def statistics(
     >>> statistics([tea, ("drink", ["take cup", "stir"], "P02")]).counts
     (2, 2, 4, 3, 2, 2)
     """
-    questions = list(questions)
-    choices = Counter(choice for _, texts, _ in questions for choice in texts)
+    num_questions = 0
+    choices: Counter[str] = Counter()
+    goals: set[str] = set()
+    scenes: set[str | None] = set()
+    for goal, texts, scene in questions:
+        num_questions += 1
+        choices.update(texts)
+        goals.add(goal)
+        scenes.add(scene)
     objects_of_verb: dict[str, Counter[str]] = {}
     for choice, count in choices.items():
         verb, thing = parts(choice)
@@ -142,10 +149,8 @@ def statistics(
     for verb_objects in objects_of_verb.values():
         objects.update(verb_objects)
     objects.discard("")
-    goals = {goal for goal, _, _ in questions}
-    scenes = {scene for _, _, scene in questions}
     counts = (
-        len(questions),
+        num_questions,
         len(goals),
         len(choices),
         len(objects_of_verb),
