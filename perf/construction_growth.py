@@ -194,7 +194,7 @@ def actplan(folder: Path, count: int) -> list[object]:
         (folder / "bddl" / name / "task_description_0.txt").write_text(
             f"Two {thing}s are on a table. Put all {thing}s into the {target}.\n"
         )
-        frames = [room(number, shown) for shown in ("table", thing, target, "floor")]
+        frames = [room(number, object_) for object_ in ("table", thing, target, "floor")]
         tour = folder / f"tours/home/{name}/0/sample_0.mp4"
         write_video(tour, frames, fps=1)
     options = ["--images", folder / "tours", "--out", folder / "built"]

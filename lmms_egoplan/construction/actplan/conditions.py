@@ -37,7 +37,7 @@ class Description:
 
 @dataclass(frozen=True)
 class Report:
-    """What a language model reports about a description.
+    """The conditions that a language model reports about a description.
 
     Attributes:
         missing: Positions of conditions, from 0, that the text does not state.

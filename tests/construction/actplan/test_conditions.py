@@ -118,6 +118,8 @@ def test_accuracy_on_planted_errors(folder, served):
         code, output = check(folder, "--estimate")
         assert (code, server.prompts) == (0, [])
         assert "planted errors: 10 requests" in output
+        code, output = check(folder, "--max-requests", 3)
+        assert (code, len(server.prompts)) == (1, 3), output
         code, output = check(folder)
         assert (code, len(server.prompts)) == (0, 10), output
         assert "missing: precision 71.4% (5 of 7 reported" in output
