@@ -254,6 +254,17 @@ def test_views_by_hand_and_tours_that_do_not_fit(sources, served):
     ]
 
 
+def test_an_estimate_counts_only_requests_without_a_reply(sources, served):
+    with served(LanguageModel()) as server:
+        output = build(sources, "--estimate")
+        assert server.prompts == []
+        for step in ("descriptions", "descriptions, second time", "advice on descriptions"):
+            assert f"{step}: 5 requests" in output
+        build(sources)
+        output = build(sources, "--estimate")
+    assert set(re.findall(r": (\d+) requests", output)) == {"0"}
+
+
 def test_plans_for_other_texts_and_views_are_rejected(sources, served):
     with served(LanguageModel()):
         build(sources)
