@@ -18,7 +18,6 @@ from lmms_egoplan.options import EpicVideoInfo, OutFile, OutFolder, Overwrite
 from lmms_egoplan.outputs import output_file, output_folder
 
 if TYPE_CHECKING:
-    from lmms_egoplan.judging.settings import JudgeSettings
     from lmms_egoplan.judging.usage import LlmUsage
 
 build = typer.Typer(
@@ -412,16 +411,16 @@ def build_actplan(
         max_requests=max_requests,
         max_cost=max_cost,
     )
-    settings = language_model(DEFAULT_MODEL, llm, usage)
     if check_released:
         if images or circumstances or views or plans:
             raise typer.BadParameter(
                 "not with --images, --circumstances, --views or --plans",
                 param_hint="--check-released",
             )
-        _check_released(examples or bddl, out, settings)
+        _check_released(examples or bddl, out, llm, usage)
         return
     with output_folder(out, "data build actplan", FILES):
+        settings = language_model(DEFAULT_MODEL, llm, usage)
         built = build_instances(bddl, out, settings, images, examples, circumstances, views, plans)
         lines = summary_lines(
             built,
@@ -435,7 +434,7 @@ def build_actplan(
         finish(usage)
 
 
-def _check_released(descriptions: Path, out: Path, settings: "JudgeSettings") -> None:
+def _check_released(descriptions: Path, out: Path, llm: str | None, usage: "LlmUsage") -> None:
     """Measure a language model's advice on the descriptions in a folder."""
     from lmms_egoplan.construction.actplan.activities import read_examples
     from lmms_egoplan.construction.actplan.released_check import (
@@ -444,12 +443,14 @@ def _check_released(descriptions: Path, out: Path, settings: "JudgeSettings") ->
         summary_lines,
     )
     from lmms_egoplan.judging.printing import finish
+    from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
 
     with output_folder(out, "data build actplan --check-released", [CHECKED]):
+        settings = language_model(DEFAULT_MODEL, llm, usage)
         accuracies, rejections = check_released(read_examples(descriptions), out, settings)
         for line in summary_lines(accuracies, rejections, out):
             typer.echo(line)
-        finish(settings.usage)
+        finish(usage)
 
 
 @build.command("egothink")
