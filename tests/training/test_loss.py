@@ -1,16 +1,21 @@
 """Compare eq. 1 to 4 with explicit sums."""
 
-from itertools import pairwise
-
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmms_egoplan.training.loss import batch_loss, count_violations
+from lmms_egoplan.training.loss import batch_loss
 
 SCORES = st.floats(-20, 0, width=32)
-SAMPLES = st.lists(st.one_of(st.tuples(SCORES), st.tuples(SCORES, SCORES)), min_size=1, max_size=8)
+SAMPLE = st.one_of(st.tuples(SCORES), st.tuples(SCORES, SCORES))
+
+
+def groups_of(size):
+    """Draw up to four groups of this many samples, as one list."""
+    return st.integers(1, 4).flatmap(
+        lambda count: st.lists(SAMPLE, min_size=size * count, max_size=size * count)
+    )
 
 
 def tensors(samples):
@@ -34,16 +39,19 @@ def contrastive(samples, group):
 
 
 @settings(max_examples=50)
-@given(SAMPLES, st.one_of(st.none(), st.integers(1, 9)))
-def test_loss_equals_explicit_sums(samples, group):
+@given(st.integers(1, 4), st.data())
+def test_loss_equals_explicit_sums(group, data):
+    samples = data.draw(groups_of(group))
     nll = sum(-scores[0] for scores in samples) / len(samples)
     pairs = [scores for scores in samples if len(scores) == 2]
-    loss = batch_loss(tensors(samples), group)
-    assert loss.nll.item() == pytest.approx(nll)
-    assert loss.contrastive.item() == pytest.approx(contrastive(samples, group or len(samples)))
-    assert loss.loss.item() == pytest.approx(loss.nll.item() + loss.contrastive.item())
-    assert loss.pairs == len(pairs)
-    assert loss.violations == sum(negative > answer for answer, negative in pairs)
+    for size in (group, None):
+        loss = batch_loss(tensors(samples), size)
+        expected = contrastive(samples, size or len(samples))
+        assert loss.nll.item() == pytest.approx(nll)
+        assert loss.contrastive.item() == pytest.approx(expected)
+        assert loss.loss.item() == pytest.approx(nll + expected)
+        assert loss.pairs == len(pairs)
+        assert loss.violations == sum(negative > answer for answer, negative in pairs)
 
 
 @pytest.mark.parametrize(
@@ -75,40 +83,29 @@ def test_groups_equal_processes_with_averaged_gradients():
 
 
 @settings(max_examples=50)
-@given(SAMPLES, st.lists(st.integers(1, 7), max_size=3), st.one_of(st.none(), st.integers(1, 9)))
-def test_parts_of_a_batch_sum_to_its_loss_and_gradient(samples, cuts, group):
+@given(st.integers(1, 3), st.integers(1, 3), st.data())
+def test_parts_of_a_batch_sum_to_its_loss_and_gradient(group, groups_in_a_part, data):
+    samples = data.draw(groups_of(group))
     whole, parts = tensors(samples), tensors(samples)
     loss = batch_loss(whole, group)
     loss.loss.backward()
-    bounds = sorted({0, len(samples), *(cut for cut in cuts if cut < len(samples))})
-    positioned = [
-        ({"group": group, "samples": len(samples), "first": first}, parts[first:last])
-        for first, last in pairwise(bounds)
+    size = group * groups_in_a_part
+    shares = [
+        batch_loss(parts[first : first + size], group, len(samples))
+        for first in range(0, len(samples), size)
     ]
-    size = {"group": group or len(samples), "samples": len(samples)}
-    counts = [count_violations(part, **{**position, **size}) for position, part in positioned]
-    violations = [sum(column) for column in zip(*counts, strict=True)]
-    losses = [batch_loss(part, **position, violations=violations) for position, part in positioned]
-    for part in losses:
-        part.loss.backward()
-    assert sum(part.loss.item() for part in losses) == pytest.approx(loss.loss.item())
+    for share in shares:
+        share.loss.backward()
+    assert sum(share.loss.item() for share in shares) == pytest.approx(loss.loss.item())
     for one, other in zip(whole, parts, strict=True):
         for a, b in zip(one, other, strict=True):
             assert (a.grad is None) == (b.grad is None)
             assert a.grad is None or a.grad.item() == pytest.approx(b.grad.item())
 
 
-@settings(max_examples=50)
-@given(SAMPLES, st.integers(1, 3), st.integers(1, 3))
-def test_parts_with_whole_groups_need_no_other_counts(samples, group, groups_in_a_part):
-    size = group * groups_in_a_part
-    parts = [
-        batch_loss(tensors(samples[first : first + size]), group, len(samples), first)
-        for first in range(0, len(samples), size)
-    ]
-    assert sum(part.contrastive.item() for part in parts) == pytest.approx(
-        contrastive(samples, group)
-    )
+def test_an_incomplete_group_is_refused():
+    with pytest.raises(ValueError, match="3 samples .* groups of 2"):
+        batch_loss(tensors([(-1.0,)] * 3), 2)
 
 
 def test_satisfied_pair_has_no_gradient_for_the_negative():
