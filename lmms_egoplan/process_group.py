@@ -1,6 +1,9 @@
-"""Leave the process group of a run on several CPU processes before Python exits."""
+"""Print an error of several processes once, and leave their process group before Python exits."""
 
+import hashlib
+import os
 import sys
+from datetime import timedelta
 
 import torch.distributed as dist
 
@@ -38,6 +41,36 @@ def wait_and_leave() -> None:
             f"another process ended or did not finish in time: {error}"
         ) from error
     leave()
+
+
+def print_error(text: str) -> None:
+    """Print an error on standard error, once for all processes of a launch that have it.
+
+    The other processes wait until it is printed, because a launcher stops all processes as soon as
+    one exits.
+    """
+    store = _launcher_store()
+    if store is None:
+        print(text, file=sys.stderr, flush=True)
+        return
+    key = f"lmms-egoplan/error/{hashlib.sha256(text.encode()).hexdigest()}"
+    if store.add(f"{key}/processes", 1) > 1:
+        store.wait([f"{key}/printed"])
+        return
+    print(text, file=sys.stderr, flush=True)
+    store.set(f"{key}/printed", "")
+
+
+def _launcher_store() -> dist.Store | None:
+    """Connect to torchrun's store; None without one."""
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True" or not dist.is_available():
+        return None
+    address = os.environ["MASTER_ADDR"]
+    port = int(os.environ["MASTER_PORT"])
+    try:
+        return dist.TCPStore(address, port, is_master=False, timeout=timedelta(minutes=1))
+    except RuntimeError:  # the launcher has ended
+        return None
 
 
 def _has_gloo() -> bool:

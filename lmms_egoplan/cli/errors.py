@@ -1,5 +1,6 @@
 """Errors and signals of the ``lmms-egoplan`` command."""
 
+import os
 from typing import Any
 
 import typer
@@ -37,10 +38,21 @@ class RootGroup(TyperGroup):
         except BrokenPipeError:
             raise  # Broken pipe: exit silently.
         except LmmsEgoplanError as error:
-            typer.echo(f"lmms-egoplan: {error}", err=True)
+            _print(error)
             raise typer.Exit(1) from None
         except OSError as error:
             if ctx.invoked_subcommand == _LM_EVAL:
                 raise
-            typer.echo(f"lmms-egoplan: {error}", err=True)
+            _print(error)
             raise typer.Exit(1) from None
+
+
+def _print(error: Exception) -> None:
+    """Print an error. Under torchrun, processes with the same error print it once."""
+    text = f"lmms-egoplan: {error}"
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        from lmms_egoplan.process_group import print_error
+
+        print_error(text)
+    else:
+        typer.echo(text, err=True)

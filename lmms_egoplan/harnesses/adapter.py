@@ -119,11 +119,14 @@ class _Identity(Checked):
 
 
 def identity(model: PreTrainedModel) -> dict[str, Any]:
-    """Return a base model's name, its type, and some values of its frozen parameters."""
+    """Return a base model's name, its type, and some values of its frozen parameters.
+
+    Quantised parameters are omitted, because the adapter is also used on the original base.
+    """
     frozen = {
         name: p
         for name, p in model.named_parameters()
-        if not p.requires_grad and ".lora_" not in name
+        if not p.requires_grad and p.is_floating_point() and ".lora_" not in name
     }
     step = max(1, len(frozen) // _PARAMETERS)
     return {

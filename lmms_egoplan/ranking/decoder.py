@@ -132,18 +132,42 @@ class DecoderPasses(Passes):
 
         They come from one pass without a cache.
         """
+        inputs = self.extended_inputs(question, tokens, padding or None)
+        return self.run(question, inputs, len(tokens) + 1)[0, -1 - len(tokens) :]
+
+    def extended_inputs(
+        self, question: EncodedQuestion, tokens: list[int], padding: Sequence[int] | None = None
+    ) -> dict[str, Any]:
+        """Return the model inputs of the context and these text tokens.
+
+        Args:
+            question: The question.
+            tokens: IDs of the text tokens after the context.
+            padding: IDs of text tokens before the context, which the inputs' mask hides; None for
+                inputs without mask and positions of padding.
+        """
         inputs = question.model_inputs
         for name, value in inputs.items():
             if is_per_token(name, value, question.inputs):
                 before = [_padding_entries(name, value, padding)] if padding else []
                 inputs[name] = torch.cat([*before, value, entries_of(name, value, tokens)], dim=1)
-        if padding:
+        if padding is not None:
             inputs |= self._without_padding(question, inputs["input_ids"], len(padding))
+        return inputs
+
+    def run(self, question: EncodedQuestion, inputs: Mapping[str, Any], count: int) -> torch.Tensor:
+        """Return the logits of a pass without a cache, shape (rows, tokens, vocabulary).
+
+        They are those of at least the last `count` tokens.
+
+        Args:
+            question: One of the questions in `inputs`; they all have images or videos, or none has.
+            inputs: Inputs of one or several questions.
+            count: Number of tokens.
+        """
         forget_earlier_questions(self._model)
-        keep = {"logits_to_keep": len(tokens) + 1} if self._takes_logits_to_keep else {}
-        return self._model_for(question)(**inputs, use_cache=False, **keep).logits[
-            0, -1 - len(tokens) :
-        ]
+        keep = {"logits_to_keep": count} if self._takes_logits_to_keep else {}
+        return self._model_for(question)(**inputs, use_cache=False, **keep).logits
 
     def _without_padding(
         self, question: EncodedQuestion, ids: torch.Tensor, count: int

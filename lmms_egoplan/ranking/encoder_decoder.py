@@ -77,22 +77,47 @@ class EncoderDecoderPasses(Passes):
 
         The encoder runs once for all candidates.
         """
-        states = self._encode(question)
-        candidates = [self._after_start(candidate) for candidate in question.candidates]
-        count = len(candidates)
-        rows = [
-            self._decoder_inputs(candidate, question.inputs["input_ids"].device)[0]
-            for candidate in candidates
-        ]
+        count = len(question.candidates)
+        states = self._encode(question).expand(count, -1, -1)
+        mask = question.inputs["attention_mask"].expand(count, -1)
+        return self._decode(states, mask, question.candidates)
+
+    def batch_logits(
+        self, inputs: dict[str, torch.Tensor], candidates: Sequence[Sequence[CandidateTokens]]
+    ) -> list[list[torch.Tensor]]:
+        """Return the same as `shared_logits` for each question of a padded batch.
+
+        Args:
+            inputs: Inputs of the encoder with one row per question.
+            candidates: The candidates, by question.
+        """
+        counts = torch.tensor([len(choices) for choices in candidates])
+        flat = [candidate for choices in candidates for candidate in choices]
+        states = self._encode(EncodedQuestion(inputs, flat, "batch"))
+        counts = counts.to(states.device)
+        logits = self._decode(
+            states.repeat_interleave(counts, dim=0),
+            inputs["attention_mask"].repeat_interleave(counts, dim=0),
+            flat,
+        )
+        rows = iter(logits)
+        return [[next(rows) for _ in choices] for choices in candidates]
+
+    def _decode(
+        self, states: torch.Tensor, mask: torch.Tensor, candidates: Sequence[CandidateTokens]
+    ) -> list[torch.Tensor]:
+        """Return the logits of each candidate's scored tokens over its row of encoder states."""
+        started = [self._after_start(candidate) for candidate in candidates]
+        rows = [self._decoder_inputs(candidate, states.device)[0] for candidate in started]
         output = self._seq2seq(
-            encoder_outputs=BaseModelOutput(last_hidden_state=states.expand(count, -1, -1)),
-            attention_mask=question.inputs["attention_mask"].expand(count, -1),
+            encoder_outputs=BaseModelOutput(last_hidden_state=states),
+            attention_mask=mask,
             decoder_input_ids=pad_sequence(rows, batch_first=True, padding_value=self._start),
             use_cache=False,
         )
         return [
             logits[candidate.first : len(candidate.tokens)]
-            for candidate, logits in zip(candidates, output.logits, strict=True)
+            for candidate, logits in zip(started, output.logits, strict=True)
         ]
 
     def full_logits(
@@ -128,12 +153,12 @@ class EncoderDecoderPasses(Passes):
         return torch.tensor([[self._start, *candidate.tokens[:-1]]], device=device)
 
     def _encode(self, question: EncodedQuestion) -> torch.Tensor:
-        """Return the encoder's output for the question, shape (1, tokens, hidden)."""
+        """Return the encoder's output, shape (rows, tokens, hidden)."""
         ids = question.inputs["input_ids"]
         mask = question.inputs["attention_mask"]
         if not question.has_visuals:
             return self._seq2seq.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
-        start = torch.tensor([[self._start]], device=ids.device)
+        start = torch.tensor([[self._start]] * len(ids), device=ids.device)
         output = self._model(**question.model_inputs, decoder_input_ids=start, use_cache=False)
         inner = getattr(output, "language_model_outputs", None) or output
         return inner.encoder_last_hidden_state

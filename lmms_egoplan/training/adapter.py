@@ -5,9 +5,11 @@ An adapter is peft's LoRA on the language model, and modules that are trained fu
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import torch
 from transformers import PreTrainedModel
 
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -104,13 +106,27 @@ def _targets(model: PreTrainedModel, parts: Parts, lora: Lora) -> list[str]:
     return names
 
 
-def save_adapter(tuned: "PeftModel", folder: Path) -> None:
-    """Write a peft folder: LoRA, the modules trained whole, and values that identify the base."""
+def save_adapter(
+    tuned: "PeftModel",
+    base: Mapping[str, Any],
+    folder: Path,
+    weights: Mapping[str, torch.Tensor] | None = None,
+) -> None:
+    """Write a peft folder: LoRA, the modules trained whole, and values that identify the base.
+
+    Args:
+        tuned: The model.
+        base: The identity of its base (`adapter.identity`).
+        folder: The folder.
+        weights: All weights of the model that `tuned` contains, by name; by default its own, which
+            may be only a process's share of them.
+    """
+    named = None
+    if weights is not None:
+        named = {f"base_model.model.{name}": values for name, values in weights.items()}
     with with_path_in_error(folder / adapter.WEIGHTS):
-        tuned.save_pretrained(folder)
-    write_whole(
-        folder / adapter.BASE, json.dumps(adapter.identity(tuned.get_base_model()), indent=1) + "\n"
-    )
+        tuned.save_pretrained(folder, state_dict=named)
+    write_whole(folder / adapter.BASE, json.dumps(base, indent=1) + "\n")
 
 
 def load_weights(tuned: "PeftModel", folder: Path) -> None:

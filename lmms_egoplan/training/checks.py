@@ -1,22 +1,26 @@
-"""Check samples before training: their texts, media and lengths.
+"""Check samples before training: their texts and media, and that they fit the model.
 
-Also choose questions to test shared passes.
+Also choose questions that test padded batches.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any
 
 import torch
+from accelerate.utils import gather_object
 from torch.utils.data import DataLoader
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.progress import track
-from lmms_egoplan.ranking.question import ContextTooLongError, EncodedQuestion
+from lmms_egoplan.ranking.question import EncodedQuestion
+from lmms_egoplan.training.passes import kind
 from lmms_egoplan.training.questions import AnswerEncoder
 from lmms_egoplan.training.samples import Drawn, Sample
 from lmms_egoplan.validation import listing, quoted, refuse
+
+_OTHER_ANSWERS = ("yes", "no, not yet")
 
 
 def check_texts(encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]]) -> None:
@@ -45,7 +49,7 @@ def check_samples(
     process: int = 0,
     processes: int = 1,
 ) -> None:
-    """Encode all samples once, or a process's share of them, with a progress bar.
+    """Encode all samples once, with a progress bar. Each process encodes its share.
 
     Args:
         workers: Number of additional processes that encode samples.
@@ -54,10 +58,11 @@ def check_samples(
 
     Raises:
         LmmsEgoplanError: The media of a sample cannot be read, or a sample cannot be encoded or
-            does not fit the model. Names the first 20.
+            does not fit the model. Names the first 20 of all processes.
     """
+    samples = [*chain.from_iterable(parts)]
     # The loader treats the sequence as a Dataset.
-    share: Any = [*chain.from_iterable(parts)][process::processes]
+    share: Any = samples[process::processes]
     # Use a separate generator, because the loader would change the random numbers of the weights.
     check = partial(_problem, encoder)
     generator = torch.Generator()
@@ -65,39 +70,45 @@ def check_samples(
         share, None, num_workers=workers, collate_fn=check, generator=generator
     )
     tracked = track(share, "Checking samples")
-    problems = [problem for _, problem in zip(tracked, loader, strict=True) if problem]
+    numbered = enumerate(zip(tracked, loader, strict=True))
+    problems = [
+        (process + index * processes, problem) for index, (_, problem) in numbered if problem
+    ]
+    if processes > 1:
+        problems = sorted(gather_object(problems))
     if problems:
         raise LmmsEgoplanError(
-            f"{len(problems)} of {len(share)} samples cannot be used:\n{listing(problems)}"
+            f"{len(problems)} of {len(samples)} samples cannot be used:\n"
+            f"{listing([problem for _, problem in problems])}"
         )
 
 
-def probes(encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]]) -> Iterator[EncodedQuestion]:
-    """Yield a question with several candidates for each kind of media (clips, images, text).
+def probes(
+    encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]]
+) -> list[list[EncodedQuestion]]:
+    """Return batches of two questions, or one, for each kind of media (`passes.kind`).
 
-    Samples with negatives come first. The candidates are an answer, the longest negative if there
-    is one, and words of the question, so there are always at least two.
+    The samples are the first two of each part of the mix with no image, with one, and with several.
+    The first question of a batch has two candidates, the second one three. Therefore their rows
+    usually need padding.
     """
-    chosen: list[Sample] = []
+    batches: dict[Hashable, list[EncodedQuestion]] = {}
     for samples in parts:
-        richest = {min(sample.num_visuals, 2): sample for sample in sorted(samples, key=_richness)}
-        chosen += richest.values()
-    kinds = set()
-    for sample in sorted(chosen, key=_richness, reverse=True):
-        question, answer = sample.turns[0]
-        words = " ".join(question.split()[:12])
-        candidates = dict.fromkeys(
-            filter(None, (answer, max(sample.negatives, key=len, default=None), words))
-        )
-        drawn = Drawn(sample, 0, None)
-        try:
-            encoded = encoder.encode_choices(drawn, list(candidates))
-        except ContextTooLongError:  # The words did not fit.
-            encoded = encoder.encode_choices(drawn, list(candidates)[:-1])
-        kind = frozenset(name for name in encoded.inputs if name.startswith("pixel_values"))
-        if kind not in kinds:
-            kinds.add(kind)
-            yield encoded
+        chosen: dict[int, list[Sample]] = {0: [], 1: [], 2: []}
+        for sample in samples:
+            similar = chosen[min(sample.num_visuals, 2)]
+            if len(similar) < 2:
+                similar.append(sample)
+        for sample in chain.from_iterable(chosen.values()):
+            _, answer = sample.turns[0]
+            candidates = [*dict.fromkeys((answer, *sample.negatives, *_OTHER_ANSWERS))]
+            question = encoder.encode_choices(Drawn(sample, 0, None), candidates[:2])
+            batch = batches.setdefault(kind(question), [])
+            if len(batch) == 1:
+                question = encoder.encode_choices(Drawn(sample, 0, None), candidates[:3])
+            if len(batch) < 2:
+                batch.append(question)
+    return list(batches.values())
 
 
 def _problem(encoder: AnswerEncoder, sample: Sample) -> str | None:
@@ -113,7 +124,3 @@ def _problem(encoder: AnswerEncoder, sample: Sample) -> str | None:
     except (OSError, ValueError) as error:  # raised by processors
         return f"{sample.name}: {error}"
     return None
-
-
-def _richness(sample: Sample) -> tuple[bool, int, int]:
-    return bool(sample.negatives), sample.num_visuals, max(map(len, sample.negatives), default=0)

@@ -1,156 +1,19 @@
-"""Score the answers of a batch of questions with the trained module.
-
-The passes are shared or separate.
-"""
+"""Score the answers of a batch of questions with the trained module."""
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Literal
 
 import torch
 from torch import nn
-from torch.nn.functional import pad
 from transformers import PreTrainedModel
 
 from lmms_egoplan.ranking import CandidateRanker, decoder
-from lmms_egoplan.ranking.encoder_decoder import EncoderDecoderPasses, encoder_decoder_of
 from lmms_egoplan.ranking.question import EncodedQuestion, on_device
-from lmms_egoplan.ranking.scores import float32_logits, token_logprobs
-
-
-class AnswerPasses:
-    """Two ways to compute the log-probabilities of a question's candidates.
-
-    Both give the same values and gradients.
-
-    - shared: one pass of vision encoder and context for all candidates. In decoder-only models,
-      context and candidates share one row. Each candidate sees only the context and itself (4D
-      mask), at the positions it would have alone. No cache is used, so gradient checkpointing
-      works. In encoder-decoder models, the candidates are rows of the decoder over one encoder
-      output.
-    - separate: one pass per candidate.
-
-    Args:
-        model: A transformers vision-language model on its device; it may contain adapters.
-    """
-
-    def __init__(self, model: PreTrainedModel) -> None:
-        self._model = model
-        seq2seq = encoder_decoder_of(model)
-        self._passes = (
-            decoder.DecoderPasses(model)
-            if seq2seq is None
-            else EncoderDecoderPasses(model, seq2seq)
-        )
-        self._text_config = model.config.get_text_config(decoder=True)
-
-    def separate(self, question: EncodedQuestion) -> list[torch.Tensor]:
-        """Return the log-probabilities of each candidate's scored tokens, in nats.
-
-        They are float32 tensors, shape (tokens,).
-        """
-        return [
-            token_logprobs(candidate, self._passes.full_logits(question, candidate))
-            for candidate in question.candidates
-        ]
-
-    def shared(self, question: EncodedQuestion) -> list[torch.Tensor]:
-        """Return the same as `separate`, computed in one pass.
-
-        Raises:
-            UnsupportedPathError: The model cannot process several candidates in one row.
-        """
-        if isinstance(self._passes, EncoderDecoderPasses):
-            logits = self._passes.shared_logits(question)
-        else:
-            logits = self._row_logits(question, self._passes)
-        return [token_logprobs(*pair) for pair in zip(question.candidates, logits, strict=True)]
-
-    def _row_logits(
-        self, question: EncodedQuestion, passes: decoder.DecoderPasses
-    ) -> list[torch.Tensor]:
-        rows = [candidate.tokens[:-1] for candidate in question.candidates]
-        tokens = [token for row in rows for token in row]
-        with self._isolated([len(row) for row in rows], question):
-            logits = passes.logits_after(question, tokens)
-        first, *row_logits = logits.split([1, *map(len, rows)])
-        return [
-            torch.cat([first, candidate_logits])[candidate.first :]
-            for candidate, candidate_logits in zip(question.candidates, row_logits, strict=True)
-        ]
-
-    @contextmanager
-    def _isolated(self, row_lengths: list[int], question: EncodedQuestion) -> Iterator[None]:
-        """Prevent the rows after the context from attending to each other in the language model.
-
-        The context keeps the model's own positions, and the model's own mask, in which images may
-        see more tokens.
-        """
-        masks = decoder.MaskKinds(self._text_config)
-        limits = decoder.RotaryLimits(self._text_config)
-        context = question.prefix_length
-        total = question.prefix_length + sum(row_lengths)
-
-        def isolate(module: torch.nn.Module, inputs: Any, keywords: dict[str, Any]) -> Any:
-            states = keywords.get("inputs_embeds")
-            states = keywords.get("input_ids") if states is None else states
-            if states is None or states.shape[1] != total:
-                raise decoder.UnsupportedPathError(
-                    f"{type(module).__name__} does not get all tokens in one call"
-                )
-            positions = keywords.get("position_ids")
-            if positions is None:
-                positions = torch.arange(total, device=states.device)[None]
-            start = positions[..., context : context + 1]
-            if limits.change_within(int(start.max()), question.longest_candidate):
-                raise decoder.UnsupportedPathError(
-                    "rotary frequencies change within the candidates"
-                )
-            offsets = torch.cat(
-                [torch.arange(length, device=positions.device) for length in row_lengths]
-            )
-            positions = torch.cat([positions[..., :context], start + offsets], dim=-1)
-            packed = masks.packed(row_lengths, context, self._model)
-            causal = masks.packed([context], 0, self._model)
-            mask = keywords.get("attention_mask")
-            if isinstance(packed, dict) and isinstance(causal, dict):
-                by_kind = mask if isinstance(mask, dict) else dict.fromkeys(packed, mask)
-                mask = {
-                    kind: _stacked(by_kind.get(kind), causal[kind], rows)
-                    for kind, rows in packed.items()
-                }
-            elif isinstance(packed, torch.Tensor) and isinstance(causal, torch.Tensor):
-                mask = _stacked(mask, causal, packed)
-            return inputs, {**keywords, "attention_mask": mask, "position_ids": positions}
-
-        if not sum(row_lengths):
-            yield
-            return
-        with self._model.get_decoder().register_forward_pre_hook(isolate, with_kwargs=True):
-            yield
-
-
-def _stacked(model_mask: Any, causal: torch.Tensor, packed: torch.Tensor) -> torch.Tensor:
-    """Return an additive mask for all tokens, shape (1, 1, tokens, tokens).
-
-    Context rows come first, then those of the candidates.
-
-    The context rows come from the model's mask `model_mask` if it has this shape, otherwise from
-    `causal`.
-    """
-    context = causal.shape[-1]
-    lowest = torch.finfo(packed.dtype).min
-    if isinstance(model_mask, torch.Tensor) and model_mask.ndim == 4:
-        mask = model_mask[:, :1, :context, :context]
-        causal = (
-            torch.zeros_like(causal).masked_fill_(~mask, lowest)
-            if mask.dtype == torch.bool
-            else mask.to(packed)
-        )
-    return torch.cat([pad(causal, (0, packed.shape[-1] - context), value=lowest), packed], dim=-2)
-
+from lmms_egoplan.ranking.scores import float32_logits
+from lmms_egoplan.training.passes import AnswerPasses, kind
 
 logger = logging.getLogger(__name__)
 
@@ -160,32 +23,45 @@ Way = Literal["auto", "shared", "separate"]
 class AnswerScorer(nn.Module):
     """A vision-language model as a module that maps questions to scores.
 
-    A launcher thus sees one call per pass.
+    A launcher thus sees one call per pass. All questions of a call whose inputs are of one kind
+    (`passes.kind`) are rows of one padded batch.
 
     Args:
         model: The vision-language model; it may contain adapters.
         frozen: Names of modules that stay in evaluation mode, such as a frozen encoder.
-        way: ``shared`` or ``separate``, as in `AnswerPasses`. ``auto`` is shared until `check`
-            finds it inexact.
+        way: ``shared`` has one row per question, with all of its candidates; ``separate`` one row
+            per candidate. ``auto`` is shared until `check` finds it inexact.
+        is_padded: Whether questions share padded batches. Otherwise each row has its own pass.
     """
 
     def __init__(
-        self, model: PreTrainedModel, frozen: Iterable[str] = (), way: Way = "auto"
+        self,
+        model: PreTrainedModel,
+        frozen: Iterable[str] = (),
+        way: Way = "auto",
+        *,
+        is_padded: bool = True,
     ) -> None:
         super().__init__()
         decoder.keep_fractions(model)
         self.model = model
         self.way: Literal["shared", "separate"] = "separate" if way == "separate" else "shared"
+        self.is_padded = is_padded
         self._is_forced = way != "auto"
         self._frozen = tuple(frozen)
         self._passes = AnswerPasses(model)
 
     def forward(self, questions: Sequence[EncodedQuestion]) -> list[list[torch.Tensor]]:
         """Return each candidate's mean log-probability per token (eq. 4) in nats, by question."""
-        scores = []
-        for question in questions:
-            scores.append([logprobs.mean() for logprobs in self._logprobs(question)])
-        return scores
+        by_kind: dict[Any, list[int]] = {}
+        for index, question in enumerate(questions):
+            by_kind.setdefault(kind(question), []).append(index)
+        scores: dict[int, list[torch.Tensor]] = {}
+        for indices in by_kind.values():
+            batch = [self._on_device(questions[index]) for index in indices]
+            for index, logprobs in zip(indices, self._logprobs(batch), strict=True):
+                scores[index] = [tokens.mean() for tokens in logprobs]
+        return [scores[index] for index in range(len(questions))]
 
     def train(self, mode: bool = True) -> "AnswerScorer":  # noqa: FBT001, FBT002 - torch's
         """Set the mode. Frozen modules stay in evaluation mode."""
@@ -194,58 +70,103 @@ class AnswerScorer(nn.Module):
             self.model.get_submodule(name).eval()
         return self
 
-    def check(self, processor: Any, *questions: EncodedQuestion) -> None:
-        """Compare shared passes with `CandidateRanker` on questions.
+    def check(self, processor: Any, *batches: Sequence[EncodedQuestion]) -> None:
+        """Compare shared rows and padded batches with `CandidateRanker` on questions.
 
-        Switch to separate passes if they differ.
+        Switch to separate rows, or to a pass for every row, if they differ.
 
         Args:
             processor: The model's processor.
-            questions: One question per kind of media, each with at least two candidates, so that
-                passes are shared.
+            batches: Questions of the same `passes.kind`, each with at least two candidates.
 
         Raises:
-            RankingError: The model cannot score a question at all, or not in shared passes although
-                these are forced.
+            RankingError: The model cannot score a question at all.
         """
         was_training = self.training
         self.eval()
         ranker = CandidateRanker(self.model, processor)
-        for question in questions:
-            self._check(ranker, question)
+        for questions in batches:
+            self._check(ranker, [self._on_device(question) for question in questions])
         self.train(was_training)
 
-    def _check(self, ranker: CandidateRanker, question: EncodedQuestion) -> None:
-        question = replace(question, inputs=on_device(question.inputs, self.model))
-        ranked = ranker.score_encoded(question)
-        expected = [-score.nll for score in ranked]
-        use = ranked[0].use
-        assert use is not None
-        assert use.tolerance is not None
+    def _check(self, ranker: CandidateRanker, questions: Sequence[EncodedQuestion]) -> None:
+        expected = []
+        tolerance = 0.0
+        for question in questions:
+            ranked = ranker.score_encoded(question)
+            use = ranked[0].use
+            assert use is not None
+            assert use.tolerance is not None
+            tolerance = max(tolerance, use.tolerance)
+            expected += [-score.nll for score in ranked]
         if self.way == "shared":
-            try:
-                with torch.no_grad(), float32_logits(self.model):
-                    scores = [logprobs.mean().item() for logprobs in self._passes.shared(question)]
-                difference = max(abs(a - b) for a, b in zip(scores, expected, strict=True))
-                problem = (
-                    None
-                    if difference <= use.tolerance
-                    else f"scores differ by {difference:.2g} nats"
-                )
-            except decoder.UnsupportedPathError as error:
-                problem = str(error)
+            rows = [[question] for question in questions]
+            problem = self._difference(rows, expected, tolerance)
             if problem and not self._is_forced:
-                logger.warning("Using a separate pass for every answer: %s", problem)
+                logger.warning("Using a separate row for every answer: %s", problem)
                 self.way = "separate"
             elif problem:
                 logger.warning("answer_passes: shared is not exact for this model: %s", problem)
+        if self.is_padded:
+            batch = questions if self.way == "shared" else _separated(questions)
+            problem = self._difference([batch], expected, tolerance)
+            if problem:
+                logger.warning(
+                    "Using a separate pass for every question, because padded batches are not "
+                    "exact for this model: %s",
+                    problem,
+                )
+                self.is_padded = False
 
-    def _logprobs(self, question: EncodedQuestion) -> list[torch.Tensor]:
-        question = replace(question, inputs=on_device(question.inputs, self.model))
+    @torch.no_grad()
+    def _difference(
+        self,
+        batches: Sequence[Sequence[EncodedQuestion]],
+        expected: Sequence[float],
+        tolerance: float,
+    ) -> str | None:
+        """Return how the scores of these batches differ from the expected ones; None if not."""
+        scores = []
+        try:
+            with float32_logits(self.model):
+                for batch in batches:
+                    for logprobs in self._passes.logprobs(batch):
+                        scores += [tokens.mean().item() for tokens in logprobs]
+        except decoder.UnsupportedPathError as error:
+            return str(error)
+        except (RuntimeError, ValueError, IndexError) as error:  # raised by models
+            return str(error).partition("\n")[0]
+        largest = max(abs(a - b) for a, b in zip(scores, expected, strict=True))
+        if largest <= tolerance:  # false for NaN
+            return None
+        return f"scores differ by {largest:.2g} nats"
+
+    def _logprobs(self, questions: Sequence[EncodedQuestion]) -> list[list[torch.Tensor]]:
+        """Score questions of one kind."""
         if self.way == "shared":
             try:
-                return self._passes.shared(question)
+                return self._row_logprobs(questions)
             except decoder.UnsupportedPathError:
                 if self._is_forced:
                     raise
-        return self._passes.separate(question)
+        answers = iter(self._row_logprobs(_separated(questions)))
+        return [[next(answers)[0] for _ in question.candidates] for question in questions]
+
+    def _row_logprobs(self, rows: Sequence[EncodedQuestion]) -> list[list[torch.Tensor]]:
+        """Score rows in one pass if possible, otherwise each in its own pass."""
+        if self.is_padded and len(rows) > 1:
+            with suppress(decoder.UnsupportedPathError):
+                return self._passes.logprobs(rows)
+        return [self._passes.logprobs([row])[0] for row in rows]
+
+    def _on_device(self, question: EncodedQuestion) -> EncodedQuestion:
+        return replace(question, inputs=on_device(question.inputs, self.model))
+
+
+def _separated(questions: Sequence[EncodedQuestion]) -> list[EncodedQuestion]:
+    """Return one question per candidate."""
+    return [
+        replace(question, candidates=[candidate])
+        for question in questions
+        for candidate in question.candidates
+    ]

@@ -41,7 +41,10 @@ _FIXED = (
     "remove_unused_columns",
     "average_tokens_across_devices",
     "auto_find_batch_size",
-    "load_best_model_at_end",
+    "metric_for_best_model",
+    "greater_is_better",
+    "save_only_model",
+    "save_total_limit",
 )
 
 
@@ -64,13 +67,15 @@ class TuningSettings(BaseModel, extra="forbid", frozen=True):
         lora: None leaves the language model unchanged, so only the joining modules are trained.
         contrastive: Whether negatives enter the loss (eq. 2).
         contrastive_group: Number of consecutive samples over whose violations eq. 3 averages
-            (`batch_loss`). The published configuration averages over the 2 samples of each process.
+            (`batch_loss`), a divisor of `per_device_batch_size`. The published configuration
+            averages over the 2 samples of each process.
         epochs: Number of epochs. Each shows every sample of the mix once, or as often as the
             proportions say.
         steps: Number of updates; replaces `epochs`.
         batch_size: Samples per update, over all processes and accumulated passes. Its division
             among them does not change the loss.
-        per_device_batch_size: Samples per forward and backward pass of a process.
+        per_device_batch_size: Samples per forward and backward pass of a process, as one padded
+            batch.
         learning_rate: Learning rate after the linear warm-up.
         warmup_learning_rate: Learning rate at the start of the warm-up, at most `learning_rate`.
         final_learning_rate: Learning rate at the end of the cosine schedule, at most
@@ -79,13 +84,16 @@ class TuningSettings(BaseModel, extra="forbid", frozen=True):
         max_grad_norm: Maximum gradient norm; 0 for none. Not from the paper.
         precision: float32, or bfloat16 with the trained parameters in float32. ``auto`` uses
             bfloat16 if a GPU has it.
-        answer_passes: See `AnswerPasses`. ``auto`` uses shared passes if they are exact for the
-            model.
+        quantize: ``4bit`` loads the language model in 4-bit NormalFloat (QLoRA, arXiv 2305.14314).
+            Needs a GPU and bitsandbytes.
+        answer_passes: ``shared`` computes all answers of a question in one row after its context,
+            ``separate`` has a row for each. ``auto`` shares if this is exact for the model.
         workers: Number of processes that read and encode samples.
         check: Whether to encode all samples before the first update.
         report_to: Where transformers' Trainer logs to: tensorboard, wandb, ...
-        trainer: More arguments of transformers' ``TrainingArguments``, such as ``fsdp`` and
-            ``deepspeed`` (untested).
+        trainer: More arguments of transformers' ``TrainingArguments``, such as
+            ``load_best_model_at_end``, which keeps the weights of the most accurate evaluation on
+            held-out questions, or ``fsdp`` and ``deepspeed`` (untested).
     """
 
     lora: Lora | None = Lora()
@@ -103,6 +111,7 @@ class TuningSettings(BaseModel, extra="forbid", frozen=True):
     max_grad_norm: Annotated[float, Field(ge=0)] = 1.0
     precision: Literal["auto", "bfloat16", "float32"] = "auto"
     gradient_checkpointing: bool = False
+    quantize: Literal["4bit"] | None = None
     answer_passes: Literal["auto", "shared", "separate"] = "auto"
     attn_implementation: str | None = None
     workers: Annotated[int, Field(ge=0)] = 4
@@ -114,6 +123,11 @@ class TuningSettings(BaseModel, extra="forbid", frozen=True):
     report_to: list[str] = []
     trainer: dict[str, Any] = {}
 
+    @property
+    def keeps_best(self) -> bool:
+        """Whether the adapter has the weights of the most accurate evaluation, not the last."""
+        return bool(self.trainer.get("load_best_model_at_end"))
+
     @model_validator(mode="after")
     def _check(self) -> "TuningSettings":
         for name in ("warmup_learning_rate", "final_learning_rate"):
@@ -122,6 +136,27 @@ class TuningSettings(BaseModel, extra="forbid", frozen=True):
                     f"{name}: expected at most learning_rate, {self.learning_rate:g}, found "
                     f"{getattr(self, name):g}; set both in the configuration (--config)"
                 )
+        if self.contrastive and self.per_device_batch_size % self.contrastive_group:
+            raise problem(
+                f"contrastive_group: {self.contrastive_group} does not divide "
+                f"per_device_batch_size, {self.per_device_batch_size}: a group needs all of its "
+                "samples in one pass; set both in the configuration (--config)"
+            )
+        if self.keeps_best and self.save_every != self.evaluate_every:
+            raise problem(
+                "trainer.load_best_model_at_end: needs a checkpoint for each evaluation, but "
+                f"save_every is {self.save_every} and evaluate_every {self.evaluate_every}; set "
+                "both to the same number"
+            )
+        if self.quantize and self.lora is None:
+            raise problem("quantize: needs lora, since 4-bit weights cannot be trained")
+        if self.quantize and (self.trainer.get("fsdp") or self.trainer.get("deepspeed")):
+            raise problem("quantize: does not work with trainer.fsdp or trainer.deepspeed")
+        self._check_arguments()
+        return self
+
+    def _check_arguments(self) -> None:
+        """Refuse arguments of the Trainer that a run or a setting determines."""
         for name in self.trainer:
             if name in _FIXED:
                 raise problem(f"trainer.{name}: the run sets this itself; remove it")
@@ -130,4 +165,3 @@ class TuningSettings(BaseModel, extra="forbid", frozen=True):
                 setting = name
             if setting:
                 raise problem(f"trainer.{name}: set {setting} instead")
-        return self

@@ -4,19 +4,19 @@ It computes the loss of whole batches and held-out accuracy, and writes checkpoi
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate import PartialState
+from torch.distributed.tensor import DTensor
 from torch.utils.data import SequentialSampler
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.ranking.question import EncodedQuestion
-from lmms_egoplan.training.loss import Scores, batch_loss, count_violations
+from lmms_egoplan.training.loss import batch_loss
 from lmms_egoplan.training.questions import Questions, collate
 from lmms_egoplan.training.scorer import AnswerScorer
 from lmms_egoplan.training.settings import TuningSettings
@@ -26,16 +26,15 @@ from lmms_egoplan.volumes import with_path_in_error
 class AnswerTrainer(Trainer):
     """A Trainer for `AnswerScorer` that computes the loss of the whole batch.
 
-    The batch may take any number of passes.
-
-    If a group of eq. 3 spans several passes, samples with negatives are first scored without
-    gradients to count each group's violations. Dropout depends on the seed, the update, the pass
-    and the process. Therefore both scorings use the same dropout, and so does a resumed run.
+    Gradients are accumulated over the passes and processes of a batch. Each pass contributes its
+    share of the batch's loss (`batch_loss`), not the mean over its own samples. Therefore loss and
+    gradients do not depend on the division, except for dropout's random numbers.
 
     Args:
-        contrastive_group: See `TuningSettings`.
+        group: Number of samples in a group of eq. 3, a divisor of the samples in a pass.
         held_out: Questions with all choices, the right one first; empty for none.
-        save: Writes the trained weights into a folder.
+        save: Writes the trained weights into a folder. The second argument has all weights of the
+            scorer by name if the processes share them, otherwise None.
         load: Reads the trained weights from a folder.
     """
 
@@ -44,9 +43,9 @@ class AnswerTrainer(Trainer):
         scorer: AnswerScorer,
         args: TrainingArguments,
         questions: Questions,
-        contrastive_group: int,
+        group: int,
         held_out: Sequence[Callable[[], EncodedQuestion]],
-        save: Callable[[Path], None],
+        save: Callable[[Path, Mapping[str, torch.Tensor] | None], None],
         load: Callable[[Path], None],
         callbacks: list[TrainerCallback],
     ) -> None:
@@ -57,17 +56,14 @@ class AnswerTrainer(Trainer):
         self._save_parts = save
         self._load_parts = load
         self._samples = 0
-        self._group = contrastive_group
-        self._are_groups_divided = args.per_device_train_batch_size % contrastive_group != 0
-        self._violations: list[float] | None = None
-        self._micro_batch = 0
+        self._group = group
         self._updates = 0
         self._logged = torch.zeros(4, dtype=torch.float64)
 
     def get_batch_samples(
         self, epoch_iterator: Iterator[Any], num_batches: int, device: Any
     ) -> tuple[list[Any], Any]:
-        """Return the parts of the batch, and count its samples and violations.
+        """Return the parts of the batch, and count its samples.
 
         Raises:
             LmmsEgoplanError: A sample cannot be read or encoded.
@@ -78,15 +74,7 @@ class AnswerTrainer(Trainer):
                 raise LmmsEgoplanError(question)
         samples = sum(len(batch["questions"]) for batch in batches)
         self._samples = int(self._sum_all(torch.tensor(samples, dtype=torch.float64)).item())
-        self._violations = None
-        self._micro_batch = 0
         self._updates += 1
-        if len(batches) > 1 and self._are_groups_divided:
-            parts = [
-                self._score_pairs(batch["questions"], number)
-                for number, batch in enumerate(batches)
-            ]
-            self._violations = self._count(enumerate(parts))
         return batches, self._samples
 
     def compute_loss(
@@ -99,12 +87,7 @@ class AnswerTrainer(Trainer):
         Raises:
             LmmsEgoplanError: The loss is not finite.
         """
-        with self._dropout(self._micro_batch):
-            scores = model(inputs["questions"])
-        if self._violations is None and self._are_groups_divided:  # This is the only pass.
-            self._violations = self._count([(0, scores)])
-        loss = batch_loss(scores, **self._position(self._micro_batch), violations=self._violations)
-        self._micro_batch += 1
+        loss = batch_loss(model(inputs["questions"]), self._group, self._samples)
         if not math.isfinite(loss.loss.item()):
             raise LmmsEgoplanError(
                 f"update {self.state.global_step + 1}: the loss is {loss.loss.item()}; restart in "
@@ -157,38 +140,6 @@ class AnswerTrainer(Trainer):
         )
         return metrics
 
-    def _score_pairs(
-        self, questions: list[EncodedQuestion], number: int
-    ) -> list[list[torch.Tensor]]:
-        """Score a part of the batch that contains a negative, exactly as `compute_loss` will.
-
-        Otherwise return [].
-        """
-        if not any(len(question.candidates) > 1 for question in questions):
-            return []
-        self.model.train()
-        with torch.no_grad(), self.compute_loss_context_manager(), self._dropout(number):
-            return self.model(questions)
-
-    def _position(self, number: int) -> dict[str, int]:
-        """Return the arguments that locate a part in the batch. Processes take parts in turn."""
-        part = number * self.args.world_size + self.args.process_index
-        first = part * self.args.per_device_train_batch_size
-        return {"group": self._group, "samples": self._samples, "first": first}
-
-    def _count(self, parts: Iterable[tuple[int, Scores]]) -> list[float]:
-        """Count the violations in each group of the batch, over all processes."""
-        counts = [count_violations(scores, **self._position(number)) for number, scores in parts]
-        return self._sum_all(torch.tensor(counts, dtype=torch.float64).sum(dim=0)).tolist()
-
-    @contextmanager
-    def _dropout(self, number: int) -> Iterator[None]:
-        """Use the random numbers of a part of the batch, then restore the generator."""
-        key = (self.args.seed, self.state.global_step, number, self.args.process_index)
-        with torch.random.fork_rng():
-            torch.manual_seed(hash(key) % 2**63)
-            yield
-
     def _sum_all(self, values: torch.Tensor) -> torch.Tensor:
         if self.args.world_size == 1:
             return values.clone()
@@ -197,11 +148,13 @@ class AnswerTrainer(Trainer):
     def _get_train_sampler(self, train_dataset: Any = None) -> SequentialSampler:
         return SequentialSampler(train_dataset or self.train_dataset)
 
-    def _save(self, output_dir: str | None = None, **_: Any) -> None:
+    def _save(
+        self, output_dir: str | None = None, state_dict: dict[str, torch.Tensor] | None = None
+    ) -> None:
         if self.args.should_save:
             folder = Path(output_dir or self.args.output_dir)
             folder.mkdir(parents=True, exist_ok=True)
-            self._save_parts(folder)
+            self._save_parts(folder, state_dict)
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         try:
@@ -216,6 +169,9 @@ class AnswerTrainer(Trainer):
     def _load_from_checkpoint(self, resume_from_checkpoint: str, *_: Any, **_more: Any) -> None:
         self._load_parts(Path(resume_from_checkpoint))
 
+    def _load_best_model(self) -> None:
+        self._load_parts(Path(str(self.state.best_model_checkpoint)))
+
 
 def training_arguments(
     settings: TuningSettings, folder: Path, steps: int, *, evaluates: bool
@@ -223,9 +179,14 @@ def training_arguments(
     """Return transformers' arguments for a run of `steps` updates.
 
     Raises:
-        LmmsEgoplanError: The batch cannot be divided among processes and passes, or a ``trainer``
-            argument is invalid.
+        LmmsEgoplanError: The batch cannot be divided among processes and passes, a ``trainer``
+            argument is invalid, or the best checkpoint is to be kept without an evaluation.
     """
+    if settings.keeps_best and not evaluates:
+        raise LmmsEgoplanError(
+            "trainer.load_best_model_at_end: no questions are held out to find the best "
+            "checkpoint; set held_out"
+        )
     values: dict[str, Any] = {
         # Defaults of every run. `trainer` overrides those that `TuningSettings` does not refuse.
         "lr_scheduler_type": "cosine_warmup_with_min_lr",
@@ -253,6 +214,7 @@ def training_arguments(
         "bf16": in_bfloat16(settings),
         "use_cpu": PartialState().device.type == "cpu",  # Otherwise bfloat16 is rejected on CPUs.
         "eval_strategy": "steps" if evaluates else "no",
+        **({"metric_for_best_model": "accuracy"} if settings.keeps_best else {}),
         "report_to": settings.report_to or "none",
         **settings.trainer,
     }
@@ -260,6 +222,10 @@ def training_arguments(
         arguments = TrainingArguments(**values)
     except (TypeError, ValueError, ImportError) as error:
         raise LmmsEgoplanError(f"trainer: {error}") from error
+    if arguments.fsdp and arguments.device.type == "cpu":
+        raise LmmsEgoplanError(
+            "trainer.fsdp: transformers shards no parameters on a CPU; remove it, or use GPUs"
+        )
     if arguments.n_gpu > 1:
         raise LmmsEgoplanError(
             "several GPUs need one process each: torchrun --nproc-per-node GPUS -m lmms_egoplan "
@@ -273,6 +239,27 @@ def training_arguments(
         )
     arguments.gradient_accumulation_steps = settings.batch_size // samples_per_pass
     return arguments
+
+
+def check_sharded(model: torch.nn.Module, parameters: int) -> None:
+    """Check that FSDP divides a model's parameters among the processes.
+
+    Args:
+        model: The model after wrapping.
+        parameters: Number of its parameters before.
+
+    Raises:
+        LmmsEgoplanError: This process has all of them.
+    """
+    local = sum(
+        (parameter.to_local() if isinstance(parameter, DTensor) else parameter).numel()
+        for parameter in model.parameters()
+    )
+    if local >= parameters:
+        raise LmmsEgoplanError(
+            f"trainer.fsdp: nothing was sharded: each process has all {parameters:,} parameters; "
+            "set trainer.fsdp_config for this model, or remove trainer.fsdp"
+        )
 
 
 def in_bfloat16(settings: TuningSettings) -> bool:

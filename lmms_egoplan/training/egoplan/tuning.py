@@ -82,15 +82,19 @@ def tune_egoplan(settings: EgoPlanTuning, out: Path, *, resume: bool = False) ->
     tuned = tune(settings.model, mix, held_out, settings, out, _identity(settings), resume=resume)
     counts = {name: len(samples) for name, samples in parts.items()}
     summary = {"samples": counts, "held_out": len(held_out), **tuned}
-    accuracies = [entry["eval_accuracy"] for entry in tuned["history"] if "eval_accuracy" in entry]
+    evaluations = [entry for entry in tuned["history"] if "eval_accuracy" in entry]
+    accuracies = None
+    if evaluations:
+        adapter_step = tuned["best_step"] or evaluations[-1]["step"]
+        *_, after = (entry for entry in evaluations if entry["step"] == adapter_step)
+        accuracies = evaluations[0]["eval_accuracy"], after["eval_accuracy"]
     if PartialState().is_main_process:
         write_whole(out / CONFIG, settings_text(settings))
         values = {**settings.model_dump(), **summary, "accuracies": accuracies}
         write_whole(out / "README.md", render_card(_CARD, values))
     if accuracies:
         notify(
-            f"Accuracy on held-out questions: {accuracies[0]:.1%} before, "
-            f"{accuracies[-1]:.1%} after"
+            f"Accuracy on held-out questions: {accuracies[0]:.1%} before, {accuracies[1]:.1%} after"
         )
     notify(f"Written to {out}")
     return summary
