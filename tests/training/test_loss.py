@@ -104,7 +104,7 @@ def test_parts_of_a_batch_sum_to_its_loss_and_gradient(group, groups_in_a_part, 
 
 
 def test_an_incomplete_group_is_refused():
-    with pytest.raises(ValueError, match="3 samples .* groups of 2"):
+    with pytest.raises(ValueError, match=r"3 samples .* groups of 2"):
         batch_loss(tensors([(-1.0,)] * 3), 2)
 
 
