@@ -116,9 +116,10 @@ class EncodedQuestion:
 def is_per_token(name: str, value: Any, inputs: Mapping[str, Any]) -> bool:
     """Return whether a model input has one entry per token and is sliced with the tokens.
 
-    Its shape is (1, tokens, ...).
+    Its shape is (1, tokens, ...). The tokens of InstructBLIP's Q-Former are others, even if there
+    are equally many.
     """
-    if not isinstance(value, torch.Tensor) or name.startswith("pixel_values"):
+    if not isinstance(value, torch.Tensor) or name.startswith(("pixel_values", "qformer_")):
         return False
     return value.shape[:2] == inputs["input_ids"].shape
 

@@ -29,7 +29,7 @@ from lmms_egoplan.ranking.scores import CandidateScore, Passes, float32_logits, 
 from lmms_egoplan.ranking.thread_copies import ThreadCopies
 
 # Bump when scores may change; part of the cache key.
-RANKING_VERSION = 5
+RANKING_VERSION = 6
 
 
 class CandidateRanker:

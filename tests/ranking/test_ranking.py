@@ -443,6 +443,18 @@ def test_a_model_that_sees_later_tokens_is_rejected():
         ranker.score(question("images"), CANDIDATES)
 
 
+def test_the_q_formers_question_is_not_cut():
+    """The model reads as many tokens as the Q-Former, which reads the question alone."""
+    model, processor = build("instructblip_vicuna")
+    messages = question("image", "What next?")
+    encoded = CandidateRanker(model, processor).encode(messages, ["wash"])
+    asked = processor.qformer_tokenizer("What next?")["input_ids"]
+    assert encoded.inputs["qformer_input_ids"][0].tolist() == asked
+    (score,) = CandidateRanker(model, processor).score(messages, ["wash"])
+    expected, _ = reference_loss("instructblip_vicuna", messages, "wash")
+    assert score.nll == pytest.approx(expected, abs=1e-4)
+
+
 def test_paligemma_is_rejected():
     """Its processor adds a line break after the text, so the tokens of a continuation cannot be
     identified.

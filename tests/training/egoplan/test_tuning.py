@@ -1,5 +1,6 @@
 """Run tuning on a small EgoPlan-IT: trained weights, resuming, results and errors."""
 
+import importlib.util
 import json
 import math
 import os
@@ -75,7 +76,7 @@ def scores(model, processor):
     ]
 
 
-def start(folder, out, *options, processes=1, **settings):
+def start(folder, out, *options, processes=1, variables=None, stderr=None, **settings):
     config = folder / f"{out.name}.yaml"
     config.write_text(settings_text(tuning(folder, **settings)), encoding="utf-8")
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
@@ -91,7 +92,8 @@ def start(folder, out, *options, processes=1, **settings):
         str(config),
     ]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
-    return subprocess.Popen([*command, "--out", str(out), *options], env=environment)
+    environment |= variables or {}
+    return subprocess.Popen([*command, "--out", str(out), *options], env=environment, stderr=stderr)
 
 
 def test_run_writes_adapter_card_and_settings(run):
@@ -244,6 +246,80 @@ def test_run_resumes_after_a_kill_with_the_same_weights(folder, run):
     assert start(folder, out, "--resume").wait(FOREVER_S) == 0
     for name, values in weights(run[0]).items():
         assert torch.equal(weights(out)[name], values), name
+
+
+@pytest.mark.whole
+def test_the_best_checkpoint_is_kept_through_a_kill(folder):
+    """The accuracy on these few questions stays the same, so the first checkpoint is the best."""
+    best = {"trainer": {"load_best_model_at_end": True}, "evaluate_every": 2}
+    summary = tune_egoplan(tuning(folder, **best), folder / "best")
+    evaluations = {
+        entry["step"]: entry["eval_accuracy"]
+        for entry in summary["history"]
+        if "eval_accuracy" in entry and entry["step"] > 0
+    }
+    assert list(evaluations) == [2, 4, 6]
+    assert summary["best_step"] == max(evaluations, key=evaluations.get) < 6
+    checkpoints = folder / "best" / "checkpoints"
+    kept = checkpoints / f"checkpoint-{summary['best_step']}"
+    assert {*checkpoints.iterdir()} == {kept, checkpoints / "checkpoint-6"}
+    assert all(torch.equal(weights(kept)[name], v) for name, v in weights(folder / "best").items())
+    assert f"after update {summary['best_step']}," in (folder / "best" / "README.md").read_text()
+
+    out = folder / "best-killed"
+    process = start(folder, out, **best)
+    wait_until(
+        lambda: list(out.glob("checkpoints/checkpoint-4/complete.json")), lambda: process.poll()
+    )
+    process.send_signal(signal.SIGKILL)
+    process.wait(FOREVER_S)
+    assert start(folder, out, "--resume", **best).wait(FOREVER_S) == 0
+    for name, values in weights(folder / "best").items():
+        assert torch.equal(weights(out)[name], values), name
+    shutil.rmtree(out / "checkpoints" / kept.name)
+    with pytest.raises(LmmsEgoplanError, match="checkpoint-2: the best checkpoint so far"):
+        tune_egoplan(tuning(folder, **best), out, resume=True)
+
+
+@pytest.mark.whole
+def test_an_error_of_two_processes_is_printed_once(folder):
+    """Also an error about samples that only one of them has read."""
+    damaged = dialogues(folder, ("Hi", "Hello"), ("Hi", "\u4e00" * 1000), ("Hi", "\u4e01" * 1000))
+    cases = [({"data": folder / "nowhere.json"}, ["nowhere.json"])]
+    cases.append(({"instructions": [damaged]}, ["2 of 26 samples", "record 1: ", "record 2: "]))
+    for settings, facts in cases:
+        process = start(folder, folder / "once", processes=2, stderr=subprocess.PIPE, **settings)
+        _, errors = process.communicate(timeout=FOREVER_S)
+        text = errors.decode()
+        assert process.returncode == 1
+        assert text.count("lmms-egoplan: ") == 1, text
+        assert [text.count(fact) for fact in facts] == [1] * len(facts), text
+
+
+@pytest.mark.nightly
+def test_reporters_write_losses(folder):
+    pytest.importorskip("tensorboard", reason="tensorboard is not installed")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    tune_egoplan(tuning(folder, report_to=["tensorboard"], steps=2), folder / "board")
+    (events,) = (folder / "board").rglob("events.out.tfevents.*")
+    board = EventAccumulator(str(events))
+    board.Reload()
+    assert [event.step for event in board.Scalars("train/loss")] == [1, 2]
+    assert {"train/nll", "train/contrastive", "eval/accuracy"} <= {*board.Tags()["scalars"]}
+
+
+@pytest.mark.nightly
+def test_weights_and_biases_logs_offline(folder):
+    if importlib.util.find_spec("wandb") is None:
+        pytest.skip("wandb is not installed")
+    variables = {"WANDB_MODE": "offline", "WANDB_DIR": str(folder / "logs")}
+    (folder / "logs").mkdir()
+    process = start(
+        folder, folder / "logged-offline", variables=variables, report_to=["wandb"], steps=2
+    )
+    assert process.wait(FOREVER_S) == 0
+    assert list((folder / "logs").rglob("*.wandb"))
 
 
 @pytest.mark.whole
