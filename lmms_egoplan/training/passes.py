@@ -14,6 +14,8 @@ from lmms_egoplan.ranking.encoder_decoder import EncoderDecoderPasses, encoder_d
 from lmms_egoplan.ranking.question import EncodedQuestion, is_per_token
 from lmms_egoplan.ranking.scores import token_logprobs
 
+_ALL_LAYERS = "all"
+
 
 class AnswerPasses:
     """Score the candidates of several questions in one forward pass, with gradients.
@@ -162,22 +164,16 @@ class AnswerPasses:
             given: The model's own masks.
             masks: Builds the masks of a row.
         """
-        by_row = []
+        batch: dict[str, list[torch.Tensor]] = {}
         for index, row in enumerate(rows):
-            packed = masks.packed(row.lengths, row.context, self._model)
-            causal = masks.packed([row.context], 0, self._model)
-            if isinstance(packed, dict) and isinstance(causal, dict):
-                by_kind = given if isinstance(given, dict) else dict.fromkeys(packed, given)
-                by_row.append(
-                    {
-                        kind: _stacked(by_kind.get(kind), causal[kind], packed[kind], index, total)
-                        for kind in packed
-                    }
-                )
-            else:
-                by_row.append({None: _stacked(given, causal, packed, index, total)})
-        batch = {kind: torch.cat([masks[kind] for masks in by_row]) for kind in by_row[0]}
-        return batch.get(None, batch)
+            causal = _by_kind(masks.packed([row.context], 0, self._model))
+            packed = _by_kind(masks.packed(row.lengths, row.context, self._model))
+            for kind_of_layer, mask in packed.items():
+                own = given.get(kind_of_layer) if isinstance(given, dict) else given
+                stacked = _stacked(own, causal[kind_of_layer], mask, index, total)
+                batch.setdefault(kind_of_layer, []).append(stacked)
+        joined = {kind_of_layer: torch.cat(by_row) for kind_of_layer, by_row in batch.items()}
+        return joined.get(_ALL_LAYERS, joined)
 
 
 @dataclass(frozen=True)
@@ -270,6 +266,13 @@ def _filled(value: torch.Tensor, length: int) -> torch.Tensor:
     """Append zeros in the second dimension, up to this length."""
     amounts = [0, 0] * (value.ndim - 2) + [0, length - value.shape[1]]
     return pad(value, amounts)
+
+
+def _by_kind(masks: torch.Tensor | dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return masks by the kind of layer."""
+    if isinstance(masks, dict):
+        return masks
+    return {_ALL_LAYERS: masks}
 
 
 def _stacked(
