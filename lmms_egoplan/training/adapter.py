@@ -118,8 +118,8 @@ def save_adapter(
         tuned: The model.
         base: The identity of its base (`adapter.identity`).
         folder: The folder.
-        weights: All weights of the model that `tuned` contains, by name; by default its own, which
-            may be only a process's share of them.
+        weights: The trained weights of the model that `tuned` contains, by name, if its own are
+            only a process's share of them.
     """
     named = None
     if weights is not None:

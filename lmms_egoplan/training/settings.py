@@ -93,7 +93,8 @@ class TuningSettings(BaseModel, extra="forbid", frozen=True):
         report_to: Where transformers' Trainer logs to: tensorboard, wandb, ...
         trainer: More arguments of transformers' ``TrainingArguments``, such as
             ``load_best_model_at_end``, which keeps the weights of the most accurate evaluation on
-            held-out questions, or ``fsdp`` and ``deepspeed`` (untested).
+            held-out questions, or ``fsdp`` and ``deepspeed`` (never run on
+            GPUs).
     """
 
     lora: Lora | None = Lora()

@@ -33,8 +33,8 @@ class AnswerTrainer(Trainer):
     Args:
         group: Number of samples in a group of eq. 3, a divisor of the samples in a pass.
         held_out: Questions with all choices, the right one first; empty for none.
-        save: Writes the trained weights into a folder. The second argument has all weights of the
-            scorer by name if the processes share them, otherwise None.
+        save: Writes the trained weights into a folder. The second argument has the trained
+            weights by name if the processes share them, otherwise None.
         load: Reads the trained weights from a folder.
     """
 
@@ -151,10 +151,13 @@ class AnswerTrainer(Trainer):
     def _save(
         self, output_dir: str | None = None, state_dict: dict[str, torch.Tensor] | None = None
     ) -> None:
+        weights = None
+        if state_dict is not None:
+            weights = _gathered(state_dict)
         if self.args.should_save:
             folder = Path(output_dir or self.args.output_dir)
             folder.mkdir(parents=True, exist_ok=True)
-            self._save_parts(folder, state_dict)
+            self._save_parts(folder, weights)
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         try:
@@ -239,6 +242,16 @@ def training_arguments(
         )
     arguments.gradient_accumulation_steps = settings.batch_size // samples_per_pass
     return arguments
+
+
+def _gathered(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return the trained weights of a scorer's model, by name. All processes call this."""
+    gathered = {}
+    for name, values in weights.items():
+        if ".lora_" in name or ".modules_to_save." in name:
+            whole = values.full_tensor() if isinstance(values, DTensor) else values
+            gathered[name.removeprefix("model.")] = whole.clone()
+    return gathered
 
 
 def check_sharded(model: torch.nn.Module, parameters: int) -> None:
