@@ -116,7 +116,14 @@ def tune(
     if settings.check:
         check_samples(encoder, seen, settings.workers, state.process_index, state.num_processes)
     scorer = AnswerScorer(base, way=settings.answer_passes)
-    scorer.check(processor, *probes(encoder, seen))
+    batches = probes(encoder, seen)
+    scorer.check(processor, *batches)
+    if arguments.fsdp and (len(batches) > 1 or not scorer.is_padded):
+        raise LmmsEgoplanError(
+            "trainer.fsdp: needs the same number of passes in all processes, so samples with the "
+            f"same kind of media in padded batches; found {len(batches)} kinds of media; remove "
+            "trainer.fsdp, or other parts of the mix"
+        )
     shared = settings.model_dump(mode="json", include={*TuningSettings.model_fields})
     run = {"model": model_name, **identity, **shared, "proportions": mix.shares}
     with state.main_process_first():

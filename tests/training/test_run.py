@@ -58,8 +58,8 @@ def settings(**changes):
     return TuningSettings.model_validate(small | changes)
 
 
-def tune(model, out, **changes):
-    mix = Mix({"plan": SAMPLES, "dialogues": DIALOGUES * 4})
+def tune(model, out, dialogues=4, **changes):
+    mix = Mix({"plan": SAMPLES, "dialogues": DIALOGUES * dialogues})
     return run.tune(str(model), mix, SAMPLES[:2], settings(**changes), out, {})
 
 
@@ -153,6 +153,8 @@ import sys
 from pathlib import Path
 import accelerate.state
 from accelerate.utils import DistributedType
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.process_group import wait_and_leave
 from lmms_egoplan.training import run
 from training.test_run import tune
 
@@ -181,8 +183,15 @@ def check_sharded(model, parameters):
 accelerate.state.AcceleratorState.__init__ = create_sharding
 run.training_arguments, run.check_sharded = sharding_arguments, check_sharded
 folder = Path(sys.argv[1])
-tune(folder / "model", folder / "sharded", lora={"dropout": 0.0}, trainer={"fsdp": True})
+options = {"lora": {"dropout": 0.0}, "trainer": {"fsdp": True}}
+try:
+    tune(folder / "model", folder / "sharded", **options)
+    raise SystemExit("texts alone and images, but accepted")
+except LmmsEgoplanError as error:
+    assert "2 kinds of media" in str(error), error
+tune(folder / "model", folder / "sharded", dialogues=0, **options)
 assert 0.45 < sizes[0] < 0.55, sizes
+wait_and_leave()
 """
 
 
@@ -206,7 +215,7 @@ def test_sharded_training_writes_the_same_adapter(tmp_path):
     save("llava", tmp_path / "model")
     (tmp_path / "sharded_run.py").write_text(SHARDED_RUN)
     assert launch(tmp_path / "sharded_run.py", str(tmp_path)) == 0
-    tune(tmp_path / "model", tmp_path / "alone", lora={"dropout": 0.0})
+    tune(tmp_path / "model", tmp_path / "alone", dialogues=0, lora={"dropout": 0.0})
     sharded, alone = (
         load_file(tmp_path / out / "adapter_model.safetensors") for out in ("sharded", "alone")
     )
