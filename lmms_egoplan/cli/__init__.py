@@ -66,7 +66,11 @@ def main(
 
 
 app.command("demo")(demo.demo)
-app.command("run", context_settings={"allow_extra_args": True})(run.run)  # the harness's options
+app.command(
+    "run",
+    cls=run.RunCommand,
+    context_settings={"allow_extra_args": True},  # the harness's options
+)(run.run)
 app.command("show")(report.show)
 app.command("report")(report.report)
 app.command("compare")(report.compare)

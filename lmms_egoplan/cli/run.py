@@ -1,11 +1,43 @@
 """``lmms-egoplan run``: from a checkpoint to a report."""
 
-from typing import Annotated, Literal
+from itertools import takewhile
+from typing import Annotated, Any, Literal
 
 import typer
+from typer.core import TyperCommand
 
 from lmms_egoplan.judging.options import MaxCost, MaxRequests, Prices
 from lmms_egoplan.options import OptionalOutFolder
+
+
+class RunCommand(TyperCommand):
+    """``run``: it knows the options of the harnesses, which must follow ``--``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments.
+
+        Raises:
+            LmmsEgoplanError: An option of a harness comes before ``--``.
+        """
+        own: set[str] = set()
+        for parameter in self.get_params(ctx):
+            own.update(parameter.opts)
+        for word in takewhile(lambda word: word != "--", args):
+            name = word.partition("=")[0]
+            if name.startswith("-") and name not in own:
+                _reject_harness_option(name)
+        return super().parse_args(ctx, args)
+
+
+def _reject_harness_option(name: str) -> None:
+    """Raise `LmmsEgoplanError` if an option belongs to a harness."""
+    from lmms_egoplan.errors import LmmsEgoplanError
+    from lmms_egoplan.launch.harness_options import option_names
+
+    if name in option_names("lmms-eval") + option_names("lm-eval"):
+        raise LmmsEgoplanError(
+            f"{name}: is an option of the harness; put it after --, at the end: -- {name} VALUE"
+        )
 
 
 def run(

@@ -31,12 +31,14 @@ class Backend:
             arguments are passed on unchecked.
         ranks: Whether it scores continuations after images; None if unknown.
         model_parameter: Argument for the checkpoint or the model's name.
+        key_variable: Environment variable with the key of its API; None if it needs none.
     """
 
     name: str
     arguments: type[BackendArguments] | None = None
     ranks: bool | None = None
     model_parameter: str = _PRETRAINED
+    key_variable: str | None = None
 
     @property
     def is_ours(self) -> bool:
@@ -121,6 +123,35 @@ _MODEL_PARAMETERS = {
     },
 }
 
+# Environment variables with the key of an API, by harness.
+_KEY_VARIABLES = {
+    "lmms-eval": {
+        "ANTHROPIC_API_KEY": ("claude",),
+        "DASHSCOPE_API_KEY": ("qwen_vl_api",),
+        "GOOGLE_API_KEY": ("gemini", "gemini_api"),
+        "OPENAI_API_KEY": (
+            "async_openai",
+            "async_openai_compatible",
+            "async_openai_compatible_chat",
+            "batch_gpt4",
+            "gpt4o_audio",
+            "gpt4v",
+            "openai",
+            "openai_compatible",
+            "openai_compatible_chat",
+        ),
+        "REKA_API_KEY": ("reka",),
+    },
+    "lm-eval": {
+        "ANTHROPIC_API_KEY": (
+            "anthropic-chat",
+            "anthropic-chat-completions",
+            "anthropic-completions",
+        ),
+        "OPENAI_API_KEY": ("openai-chat-completions", "openai-completions"),
+    },
+}
+
 
 def find_backend(harness: str, name: str) -> Backend:
     """Return a backend of ``lmms-eval`` or ``lm-eval``.
@@ -147,7 +178,12 @@ def find_backend(harness: str, name: str) -> Backend:
         raise LmmsEgoplanError(f"--backend {name}: {harness} has no such backend; {hint}")
     # The harness prefers a model's class for chat messages, which only writes answers.
     ranks = False if name in chat_names else None
-    return Backend(name, ranks=ranks, model_parameter=_model_parameter(harness, name))
+    return Backend(
+        name,
+        ranks=ranks,
+        model_parameter=_model_parameter(harness, name),
+        key_variable=_key_variable(harness, name),
+    )
 
 
 def _with_aliases(names: Iterable[str]) -> set[str]:
@@ -163,6 +199,13 @@ def _may_be_a_plugin(harness: str) -> bool:
     """Return whether another package may add backends to the harness."""
     plugins = {entry.name for entry in entry_points(group="lmms_eval.models")}
     return harness == "lmms-eval" and bool(plugins - {"lmms_egoplan"})
+
+
+def _key_variable(harness: str, name: str) -> str | None:
+    for variable, names in _KEY_VARIABLES[harness].items():
+        if name in names:
+            return variable
+    return None
 
 
 def _model_parameter(harness: str, name: str) -> str:

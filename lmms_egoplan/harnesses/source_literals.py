@@ -16,7 +16,7 @@ def read_literal(module: str, variable: str) -> Any:
     Raises:
         LmmsEgoplanError: The module has no such variable.
     """
-    for node in ast.parse(_source(module)).body:
+    for node in parsed_source(module).body:
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
         if (
             isinstance(target, ast.Name)
@@ -30,6 +30,16 @@ def read_literal(module: str, variable: str) -> Any:
     raise LmmsEgoplanError(
         f"{module} has no {variable}; install a version of the package that this one supports"
     )
+
+
+@cache
+def parsed_source(module: str) -> ast.Module:
+    """Return the syntax tree of an installed module.
+
+    Raises:
+        LmmsEgoplanError: The package of the module is not installed.
+    """
+    return ast.parse(_source(module))
 
 
 def _source(module: str) -> str:

@@ -1,5 +1,6 @@
 """Check a checkpoint's files and architecture without loading transformers or torch."""
 
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -8,6 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from huggingface_hub import HfApi, constants, hf_hub_download, try_to_load_from_cache
+from huggingface_hub.errors import (
+    EntryNotFoundError,
+    GatedRepoError,
+    HfHubHTTPError,
+    LocalEntryNotFoundError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
 from safetensors import SafetensorError, safe_open
 
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -20,6 +29,11 @@ _WEIGHTS = (".safetensors", ".bin")
 _PROCESSORS = ("processor_config.json", "preprocessor_config.json")
 _TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json")
 _LFS = b"version https://git-lfs"
+# Names of the token embeddings, whose rows are the ids that a model has.
+_EMBEDDINGS = re.compile(
+    r"(embed_tokens|tok_embeddings|word_embeddings|wte|embed_in|shared|additional_embedding)"
+    r"\.weight$"
+)
 # Bytes per parameter. A checkpoint without a stored type counts as it is.
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 _TIMEOUT_S = 4
@@ -80,7 +94,10 @@ def check_checkpoint(model: str, arguments: Mapping[str, str], *, is_ours: bool)
         for part, names in (("processor", _PROCESSORS), ("tokenizer", _TOKENIZERS)):
             if not any(name in checkpoint.sizes for name in names):
                 yield f"{model}: no {part} ({' or '.join(names)}); copy it from the base model"
-    yield from _weights(model, checkpoint)
+    problems = [*_weights(model, checkpoint)]
+    yield from problems
+    if is_ours and not problems and checkpoint.folder is not None:
+        yield from _tokenizer(model, checkpoint, checkpoint.folder)
 
 
 def check_chat_template(
@@ -160,12 +177,42 @@ def _on_hub(model: str, revision: str, hint: str) -> _Checkpoint:
         info = HfApi().model_info(model, revision=revision, files_metadata=True, timeout=_TIMEOUT_S)
         path = hf_hub_download(model, "config.json", revision=revision, etag_timeout=_TIMEOUT_S)
     except Exception as error:  # libraries raise many types of errors
-        reason = " ".join(str(error).split(". ")[0].split())
-        raise LmmsEgoplanError(
-            f"{model}: no such folder, and the hub lacks it ({reason}); {hint}"
-        ) from error
+        raise LmmsEgoplanError(f"{model}: {_hub_problem(model, error, hint)}") from error
     sizes = {file.rfilename: file.size or 0 for file in info.siblings or ()}
     return _Checkpoint(folder=None, sizes=sizes, config=_config(model, Path(path)))
+
+
+def _hub_problem(model: str, error: Exception, hint: str) -> str:
+    """Return why a checkpoint cannot be read from the hub, and what to do.
+
+    Args:
+        model: Name on the hub.
+        error: The error of ``huggingface_hub``.
+        hint: What to do if the hub does not have it.
+    """
+    hub = constants.ENDPOINT
+    reason = " ".join(str(error).split(". ")[0].split()) or type(error).__name__
+    if isinstance(error, GatedRepoError):
+        return (
+            f"gated: accept its licence at {hub}/{model}, then log in with the same account: "
+            "hf auth login"
+        )
+    if isinstance(error, RevisionNotFoundError):
+        return "the hub has no such revision; correct --model-args revision=NAME"
+    if isinstance(error, RepositoryNotFoundError):
+        return (
+            f"no such folder, and not on the hub; {hint}. If it is private, log in: hf auth login"
+        )
+    if isinstance(error, EntryNotFoundError) and not isinstance(error, LocalEntryNotFoundError):
+        return "has no config.json on the hub; pass a checkpoint of transformers"
+    if isinstance(error, HfHubHTTPError):
+        status = error.response.status_code
+        remedy = "log in: hf auth login" if status in (401, 403) else "try again later"
+        return f"no such folder, and {hub} answers with HTTP status {status}; {remedy}"
+    return (
+        f"no such folder, and {hub} cannot be reached ({reason}); check the network and its proxy, "
+        "or copy the checkpoint and pass its folder"
+    )
 
 
 def _in_folder(model: str, folder: Path) -> _Checkpoint:
@@ -252,6 +299,63 @@ def _weights(model: str, checkpoint: _Checkpoint) -> Iterator[str]:
                     pass
             except SafetensorError as error:
                 yield f"{path}: damaged or incomplete ({error}); copy the checkpoint again"
+
+
+def _tokenizer(model: str, checkpoint: _Checkpoint, folder: Path) -> Iterator[str]:
+    """Compare the ids of the tokenizer with the rows of the token embeddings.
+
+    Checkpoints in other formats than ``tokenizer.json`` and safetensors are not checked.
+    """
+    path = folder / "tokenizer.json"
+    rows = _embedding_rows(checkpoint, folder)
+    if not path.is_file() or not rows:
+        return
+    largest = _largest_id(path)
+    if largest >= rows:
+        yield (
+            f"{path}: has tokens up to id {largest}, but the embeddings of {model} have {rows} "
+            "rows; copy the tokenizer of the same checkpoint"
+        )
+
+
+def _largest_id(path: Path) -> int:
+    """Return the largest id in a file of a fast tokenizer; -1 if it has none.
+
+    Raises:
+        LmmsEgoplanError: The file is damaged.
+    """
+    content = read_json(path)
+    vocabulary = member(content, "model", "vocab")
+    if isinstance(vocabulary, dict):
+        ids = [number for number in vocabulary.values() if isinstance(number, int)]
+    else:  # a list in the order of ids
+        ids = [len(vocabulary or ()) - 1]
+    for token in member(content, "added_tokens") or ():
+        number = member(token, "id")
+        if isinstance(number, int):
+            ids.append(number)
+    return max(ids, default=-1)
+
+
+def _embedding_rows(checkpoint: _Checkpoint, folder: Path) -> int:
+    """Return the number of rows of the largest token embeddings; 0 if there are none.
+
+    Rows for additional tokens are added.
+    """
+    rows = [0]
+    additional = 0
+    for name in _shards(checkpoint, folder):
+        if not name.endswith(".safetensors"):
+            continue
+        with safe_open(folder / name, framework="numpy") as tensors:
+            for tensor in tensors.keys():  # noqa: SIM118 - it is no dictionary
+                if _EMBEDDINGS.search(tensor):
+                    size = tensors.get_slice(tensor).get_shape()[0]
+                    if tensor.endswith("additional_embedding.weight"):
+                        additional += size
+                    else:
+                        rows.append(size)
+    return max(rows) + additional
 
 
 def _shards(checkpoint: _Checkpoint, folder: Path) -> set[str]:

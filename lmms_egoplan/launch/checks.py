@@ -4,9 +4,7 @@ Each problem is one line with its remedy.
 """
 
 import os
-import re
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -28,6 +26,8 @@ from lmms_egoplan.judging.judge import PROBE, probe
 from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.settings import JudgeSettings, judge_settings
 from lmms_egoplan.launch.checkpoint import check_chat_template, check_checkpoint, weight_bytes
+from lmms_egoplan.launch.harness_options import option_problems
+from lmms_egoplan.launch.machine import gpu_memory, machine_problems
 from lmms_egoplan.launch.plan import Plan
 from lmms_egoplan.launch.state import is_running, read_state
 from lmms_egoplan.outputs import check_folder
@@ -55,6 +55,7 @@ def find_problems(plan: Plan) -> list[str]:
         _tasks,
         _arguments,
         _checkpoint,
+        machine_problems,
         _processes,
         _data,
         _encoder,
@@ -111,6 +112,7 @@ def _tasks(plan: Plan) -> Iterator[str]:
 def _arguments(plan: Plan) -> Iterator[str]:
     backend = plan.backend
     arguments = plan.model_args
+    yield from option_problems(plan.harness, plan.options, has_limit=plan.limit is not None)
     text = " ".join([*_assignments(arguments), *plan.options])
     if without_secrets(text) != text:
         yield (
@@ -371,27 +373,3 @@ def _existing(path: Path) -> Path:
     """Return the path or its nearest parent that exists."""
     absolute = path.absolute()
     return next(part for part in (absolute, *absolute.parents) if part.exists())
-
-
-def gpu_memory() -> list[int]:
-    """Return the free memory of each visible GPU in bytes; [] without a GPU.
-
-    This runs ``nvidia-smi``.
-    """
-    query = ["nvidia-smi", "--query-gpu=index,uuid,memory.free", "--format=csv,noheader,nounits"]
-    try:
-        output = subprocess.run(
-            query, capture_output=True, text=True, timeout=10, check=True
-        ).stdout
-    except (OSError, subprocess.SubprocessError):
-        return []
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    names: tuple[str, ...] = ()
-    if visible is not None:
-        names = tuple(name.strip() for name in visible.split(",") if name.strip())
-    free_bytes = []
-    for line in output.splitlines():
-        index, uuid, free = re.split(r"\s*,\s*", line.strip())
-        if visible is None or index in names or uuid.startswith(names):
-            free_bytes.append(int(free) * 2**20)
-    return free_bytes

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,8 +12,9 @@ from lmms_egoplan.harnesses.backends import find_backend
 from lmms_egoplan.judging.prices import read_prices
 from lmms_egoplan.judging.usage import LlmOptions
 from lmms_egoplan.judging.variables import MAX_COST, MAX_REQUESTS, PRICES
-from lmms_egoplan.launch.checks import find_problems, gpu_memory
+from lmms_egoplan.launch.checks import find_problems
 from lmms_egoplan.launch.counts import check_prices
+from lmms_egoplan.launch.machine import gpu_memory
 from lmms_egoplan.launch.plan import (
     DEFAULT_BACKENDS,
     VLLM_BACKENDS,
@@ -94,6 +96,12 @@ def _make_plan(options: RunOptions, problems: list[str]) -> Plan:
     names: list[str] = []
     for text in options.benchmarks:
         names += [name.strip() for name in text.split(",") if name.strip()]
+    words = [*takewhile(lambda word: not word.startswith("-"), options.harness_options)]
+    if words:
+        problems.append(
+            f"{' '.join(words)}: does not belong to an option; separate the names of benchmarks "
+            f"with commas: --benchmarks {','.join([*names, *words])}"
+        )
     backend = options.backend
     if not backend:
         backends = VLLM_BACKENDS if options.launcher == "vllm" else DEFAULT_BACKENDS
@@ -121,7 +129,7 @@ def _make_plan(options: RunOptions, problems: list[str]) -> Plan:
         launcher=options.launcher,
         processes=processes,
         nodes=options.nodes,
-        options=options.harness_options,
+        options=options.harness_options[len(words) :],
         protocol=options.protocol,
         subset=subset,
         limits=_judge_limits(options),

@@ -57,7 +57,8 @@ def choose_tasks(
 
     Args:
         harness: ``lmms-eval`` or ``lm-eval``.
-        names: Names of benchmarks, tasks and groups. With a preset, only names of benchmarks.
+        names: Names or titles of benchmarks, and names of tasks and groups. With a preset, only
+            benchmarks.
         preset: Name of a preset. A benchmark then means its tasks that follow it. Prepared
             benchmarks without it are logged if there are no names.
         ranks: True if the backend ranks. If not, a benchmark means its tasks with written answers.
@@ -66,13 +67,14 @@ def choose_tasks(
         LmmsEgoplanError: A name or the preset is unknown, a benchmark does not have the preset, or
             there are no names and no benchmark is prepared.
     """
+    known = task_paths(harness)
+    names = [name if name in known else _benchmark_name(name) for name in names]
     if preset is None:
         suites = _own_protocols(harness, ranks=ranks)
     else:
         suites = _of_preset(harness, names, preset)
     if not names:
         names = _prepared_benchmarks(suites, preset)
-    known = task_paths(harness)
     tasks: list[str] = []
     for name in names:
         if name not in suites and name not in known:
@@ -82,6 +84,24 @@ def choose_tasks(
             )
         tasks += suites.get(name, [name])
     return list(dict.fromkeys(tasks))
+
+
+def _benchmark_name(name: str) -> str:
+    """Return the name of the benchmark with this name or title; any other name unchanged.
+
+    Only letters and digits count, so ``EgoPlan-Bench`` and ``actplan1k`` are found.
+    """
+    letters = _letters(name)
+    for benchmark in BENCHMARKS:
+        title = _letters(benchmark.title)
+        if letters in (_letters(benchmark.name), title, f"{title}bench"):
+            return benchmark.name
+    return name
+
+
+def _letters(text: str) -> str:
+    """Return the letters and digits of a text, in lower case."""
+    return "".join(character for character in text.lower() if character.isalnum())
 
 
 def _own_protocols(harness: str, *, ranks: bool) -> dict[str, list[str]]:
@@ -120,7 +140,7 @@ def _prepared_benchmarks(suites: Mapping[str, list[str]], preset: str | None) ->
 
 def _hint(name: str, benchmarks: Sequence[str], known: Sequence[str]) -> str:
     """Return what to do instead of using an unknown name."""
-    similar = get_close_matches(name, known, n=3)
+    similar = get_close_matches(name.lower(), dict.fromkeys(known), n=3)
     if similar:
         return f"did you mean {' or '.join(similar)}?"
     return f"use one of {', '.join(benchmarks)}, or a task"

@@ -121,6 +121,13 @@ def lose_shard(folder: Path) -> None:
     (folder / CHECKPOINT / "model.safetensors.index.json").write_text(json.dumps(index))
 
 
+def add_token(folder: Path) -> None:
+    path = folder / CHECKPOINT / "tokenizer.json"
+    content = json.loads(path.read_text())
+    content["added_tokens"].append(content["added_tokens"][0] | {"id": 99999, "content": "<new>"})
+    path.write_text(json.dumps(content))
+
+
 def save_adapter(folder: Path) -> None:
     (folder / "tuned").mkdir()
     (folder / "tuned" / "adapter_config.json").write_text('{"base_model_name_or_path": "org/base"}')
@@ -278,6 +285,91 @@ MISTAKES = [
             "base_url=http://127.0.0.1:9/v1",
         ),
         ("http://127.0.0.1:9/v1", "server"),
+        {"OPENAI_API_KEY": "none"},
+    ),
+    Mistake(
+        "no key",
+        ("gpt-4o", "--benchmarks", "egoplan_val_generate", "--backend", "async_openai"),
+        ("async_openai", "OPENAI_API_KEY"),
+    ),
+    Mistake(
+        "no GPU",
+        (*EGOPLAN, "--model-args", "device=cuda"),
+        ("device=cuda", "no visible GPU", "device=cpu"),
+        {"CUDA_VISIBLE_DEVICES": ""},
+    ),
+    Mistake(
+        "attention misspelt",
+        (*EGOPLAN, "--model-args", "attn_implementation=flash_attn_2"),
+        ("attn_implementation=flash_attn_2", "flash_attention_2"),
+    ),
+    Mistake(
+        "attention not installed",
+        (*EGOPLAN, "--model-args", "attn_implementation=flash_attention_2"),
+        ("attn_implementation=flash_attention_2", "sdpa", "pip install flash-attn"),
+    ),
+    Mistake(
+        "number of frames is a word",
+        (*EGOPLAN, "--model-args", "max_frames_num=abc"),
+        ("max_frames_num=abc", "whole number"),
+    ),
+    Mistake("no workers", (*EGOPLAN, "--model-args", "workers=0"), ("workers=0", "at least 1")),
+    Mistake(
+        "path for ranking misspelt",
+        (*EGOPLAN, "--model-args", "ranking_path=fast"),
+        ("ranking_path=fast", "packed"),
+    ),
+    Mistake(
+        "tokenizer of a larger model",
+        EGOPLAN,
+        ("tokenizer.json", "id 99999", "rows", "copy the tokenizer"),
+        make=add_token,
+    ),
+    Mistake(
+        "cache is read-only",
+        EGOPLAN,
+        ("/proc/cache", "HF_DATASETS_CACHE"),
+        {"HF_DATASETS_CACHE": "/proc/cache"},
+    ),
+    Mistake(
+        "benchmarks with spaces",
+        (*EGOPLAN, "actplan"),
+        ("actplan: ", "--benchmarks egoplan,actplan"),
+    ),
+    Mistake(
+        "option of the harness misspelt",
+        (*EGOPLAN, "--", "--bach_size", "4"),
+        ("--bach_size", "lmms-eval", "did you mean --batch_size?"),
+    ),
+    Mistake(
+        "value of an option of the harness",
+        (*EGOPLAN, "--", "--num_fewshot", "few"),
+        ("--num_fewshot", "few"),
+    ),
+    Mistake(
+        "option of the harness twice",
+        (*EGOPLAN, "--", "--batch_size", "4", "--batch_size", "8"),
+        ("--batch_size", "twice"),
+    ),
+    Mistake(
+        "limit twice",
+        (*EGOPLAN, "--limit", "3", "--", "--limit", "5"),
+        ("--limit", "before and after --"),
+    ),
+    Mistake(
+        "option of the harness that the run sets",
+        (*EGOPLAN, "--", "--tasks", "mme"),
+        ("--tasks", "--benchmarks"),
+    ),
+    Mistake(
+        "option of the harness before --",
+        (*EGOPLAN, "--batch_size", "4"),
+        ("--batch_size", "put it after --"),
+    ),
+    Mistake(
+        "option of lm-eval misspelt",
+        (*EGOPLAN, "--harness", "lm-eval", "--", "--gen_kwarg=a=1", "--devise", "cpu"),
+        ("--devise", "did you mean --device?"),
     ),
     Mistake(
         "text-only checkpoint",

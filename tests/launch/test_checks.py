@@ -11,8 +11,9 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.prices import read_prices
 from lmms_egoplan.judging.printing import print_steps
 from lmms_egoplan.judging.usage import LlmOptions
-from lmms_egoplan.launch.checks import find_problems, gpu_memory
+from lmms_egoplan.launch.checks import find_problems
 from lmms_egoplan.launch.counts import TaskCounts, check_prices, used_steps
+from lmms_egoplan.launch.machine import gpu_memory
 from lmms_egoplan.launch.plan import Plan, read_arguments
 from lmms_egoplan.report.run import TaskRun
 
