@@ -27,12 +27,12 @@ class FileKind:
 
 EGOPLAN_BENCH2_ANNOTATIONS = FileKind(
     keys=frozenset({"sample_id", "choice_a", "domain"}),
-    name="EgoPlan-Bench2's annotation file",
+    name="EgoPlan-Bench2's annotation file, the input of `lmms-egoplan data prepare egoplan_bench2`",
     is_annotation=True,
 )
 EGOPLAN_ANNOTATIONS = FileKind(
     keys=frozenset({"sample_id", "choice_a"}),
-    name="EgoPlan-Bench's annotation file",
+    name="EgoPlan-Bench's annotation file, the input of `lmms-egoplan data prepare egoplan`",
     is_annotation=True,
 )
 EGOPLAN_INSTRUCTIONS = FileKind(
@@ -42,7 +42,7 @@ EGOPLAN_INSTRUCTIONS = FileKind(
 )
 EGOTHINK_ANNOTATIONS = FileKind(
     keys=frozenset({"image_path", "question", "answer"}),
-    name="EgoThink's annotation file",
+    name="EgoThink's annotation file, the input of `lmms-egoplan data prepare egothink`",
     is_annotation=True,
 )
 EGOTHINK_JUDGED_ANSWERS = FileKind(
@@ -63,7 +63,7 @@ EGOINTENT_JUDGED_ANSWERS = FileKind(
 )
 EGOINTENT_ANNOTATIONS = FileKind(
     keys=frozenset({"step_id", "local_intent", "start_sec"}),
-    name="EgoIntent's annotation file",
+    name="EgoIntent's annotation file, the input of `lmms-egoplan data prepare egointent`",
     is_annotation=True,
 )
 EGOINTENT_ANSWERS = FileKind(
@@ -117,7 +117,7 @@ def kind_of(record: Any) -> FileKind | None:
     >>> kind_of({"doc_id": 0, "resps": []}).name
     'samples of a harness; pass their folder, or the results file next to them'
     >>> kind_of({"sample_id": 1, "choice_a": "wash the cup", "domain": "Work"}).name
-    "EgoPlan-Bench2's annotation file"
+    "EgoPlan-Bench2's annotation file, the input of `lmms-egoplan data prepare egoplan_bench2`"
     """
     if not isinstance(record, Mapping):
         return None

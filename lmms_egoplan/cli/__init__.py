@@ -29,7 +29,7 @@ from lmms_egoplan.cli import (
     sensitivity,
     train,
 )
-from lmms_egoplan.cli.errors import RootGroup
+from lmms_egoplan.cli.errors import EvaluateGroup, RootGroup
 
 app = typer.Typer(
     name="lmms-egoplan",
@@ -65,6 +65,9 @@ def main(
     """
 
 
+# Commands and groups that few users need are below the others in the help.
+_MORE = "More"
+
 app.command("demo")(demo.demo)
 app.command(
     "run",
@@ -74,8 +77,8 @@ app.command(
 app.command("show")(report.show)
 app.command("report")(report.report)
 app.command("compare")(report.compare)
-app.command("ledger")(ledger.ledger)
-app.command("sensitivity")(sensitivity.sensitivity)
+app.command("ledger", rich_help_panel=_MORE)(ledger.ledger)
+app.command("sensitivity", rich_help_panel=_MORE)(sensitivity.sensitivity)
 app.command(
     "lm-eval",
     context_settings={
@@ -84,13 +87,13 @@ app.command(
         "help_option_names": [],
     },
 )(lm_eval.lm_eval)
-app.command("tasks-path")(data.tasks_path)
+app.command("tasks-path", rich_help_panel=_MORE)(data.tasks_path)
 
 
-def _group(parent: typer.Typer, name: str, help_text: str) -> typer.Typer:
+def _group(parent: typer.Typer, name: str, help_text: str, panel: str | None = None) -> typer.Typer:
     """Add a group of commands, which prints its help if no command follows."""
     group = typer.Typer(help=help_text, no_args_is_help=True)
-    parent.add_typer(group, name=name)
+    parent.add_typer(group, name=name, rich_help_panel=panel)
     return group
 
 
@@ -177,6 +180,7 @@ agreement_group = _group(
     Example: `lmms-egoplan agreement egothink gpt-4o.jsonl qwen.jsonl --human annotators.csv --out
     agreement.csv`
     """,
+    _MORE,
 )
 agreement_group.command("egothink")(egothink.agreement)
 
@@ -188,6 +192,7 @@ score_group = _group(
 
     Example: `lmms-egoplan score actplan plans.jsonl --out scores.json`
     """,
+    _MORE,
 )
 score_group.command("actplan")(actplan.score)
 
@@ -203,16 +208,17 @@ submit_group = _group(
 )
 submit_group.command("egoplan")(egoplan.submit)
 
-evaluate_group = _group(
-    app,
-    "evaluate",
-    """
+evaluate_group = typer.Typer(
+    cls=EvaluateGroup,
+    help="""
     Evaluate the models and checks used by a benchmark's metrics.
 
     Example: `lmms-egoplan evaluate actplan-bleurt classifier finetuning_data.jsonl activities.txt
     --split val`
     """,
+    no_args_is_help=True,
 )
+app.add_typer(evaluate_group, name="evaluate", rich_help_panel=_MORE)
 evaluate_group.command("actplan-bleurt")(actplan.evaluate_classifier)
 
 metrics_path_group = _group(
@@ -223,6 +229,7 @@ metrics_path_group = _group(
 
     Example: `METRICS=$(lmms-egoplan metrics-path actplan)`
     """,
+    _MORE,
 )
 metrics_path_group.command("actplan")(actplan.metrics_path)
 
@@ -248,8 +255,8 @@ if _has_room("construction"):
 
 if _has_room("training"):
     data_group.add_typer(train.export, name="export")
-    app.add_typer(train.train, name="train")
-    app.add_typer(train.merge, name="merge")
+    app.add_typer(train.train, name="train", rich_help_panel=_MORE)
+    app.add_typer(train.merge, name="merge", rich_help_panel=_MORE)
 
 if _has_room("annotation"):
     app.add_typer(annotate.annotate, name="annotate")
@@ -259,7 +266,7 @@ if _has_room("overlap"):
     audit_group.add_typer(audit.audit_questions)
 
 if audit_group.registered_groups:
-    app.add_typer(audit_group, name="audit")
+    app.add_typer(audit_group, name="audit", rich_help_panel=_MORE)
 
 if _has_room("planner"):
-    app.add_typer(plan.plan, name="plan")
+    app.add_typer(plan.plan, name="plan", rich_help_panel=_MORE)

@@ -8,6 +8,7 @@ from typer.core import TyperGroup
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.processes import end_on_signals, exit_code
+from lmms_egoplan.text import join_list
 
 # This command prints its harness's errors.
 _LM_EVAL = "lm-eval"
@@ -56,3 +57,20 @@ def _print(error: Exception) -> None:
         print_error(text)
     else:
         typer.echo(text, err=True)
+
+
+class EvaluateGroup(TyperGroup):
+    """The group ``evaluate``, which is about models of metrics; other models have ``run``."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command of a name.
+
+        Raises:
+            LmmsEgoplanError: There is no such command; the argument may be a model.
+        """
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            raise LmmsEgoplanError(
+                f"evaluate {args[0]}: no such command; use {join_list([*self.commands])}. To "
+                f"evaluate a model: lmms-egoplan run {args[0]}"
+            )
+        return super().resolve_command(ctx, args)
