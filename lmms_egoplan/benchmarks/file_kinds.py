@@ -27,7 +27,9 @@ class FileKind:
 
 EGOPLAN_BENCH2_ANNOTATIONS = FileKind(
     keys=frozenset({"sample_id", "choice_a", "domain"}),
-    name="EgoPlan-Bench2's annotation file, the input of `lmms-egoplan data prepare egoplan_bench2`",
+    name=(
+        "EgoPlan-Bench2's annotation file, the input of `lmms-egoplan data prepare egoplan_bench2`"
+    ),
     is_annotation=True,
 )
 EGOPLAN_ANNOTATIONS = FileKind(
