@@ -143,10 +143,11 @@ def _evaluate(
 ) -> None:
     evaluate_one = command.cli_evaluate_single
     models = set()
-    errors = []
-    audits = []
+    has_failed = False
+    problems: list[str] = []
 
     def noting_failures(arguments: Any) -> Any:
+        nonlocal has_failed
         models.add(arguments.model)
         if arguments.model not in backends:
             return evaluate_one(arguments)
@@ -154,25 +155,26 @@ def _evaluate(
             results, samples = evaluate_one(arguments)
         except LmmsEgoplanError as error:
             sys.exit(f"lmms-egoplan: the run failed: {error}")
-        except Exception as error:
-            errors.append(str(error))
+        except Exception:
+            has_failed = True
             raise
-        audits.extend(failed_audits((results or {}).get(DETAILS, {})))
+        problems.extend(failed_audits((results or {}).get(DETAILS, {})))
         return results, samples
 
     command.cli_evaluate_single = noting_failures
     with one_index():
         cli_evaluate(*args)
-    if not errors and models and models <= set(backends):
+    if not has_failed and models and models <= set(backends):
         from lmms_egoplan import process_group  # loads torch, like the harness
 
         try:
             process_group.wait_and_leave()
         except LmmsEgoplanError as error:
-            errors.append(str(error))
-    failures = errors + audits
-    if failures:
-        sys.exit("lmms-egoplan: the run failed: " + " ".join("; ".join(failures).split()))
+            problems.append(str(error))
+    if problems:
+        sys.exit("lmms-egoplan: the run failed: " + " ".join("; ".join(problems).split()))
+    if has_failed:
+        sys.exit(1)  # the harness has printed the error
 
 
 @contextmanager
