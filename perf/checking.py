@@ -2,7 +2,7 @@
 whether it is one line.
 
 Every mistake of ``tests/launch/mistakes.py`` is typed once, in a copy of a folder with the demo's
-sets and a tiny checkpoint. Nothing else may use the machine. The limit is 5 s each. No mistake may
+sets and a tiny checkpoint. Nothing else may use the machine. The limit is 4 s each. No mistake may
 load torch or a harness.
 
     python perf/checking.py
@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-LIMIT_S = 5.0
+LIMIT_S = 4.0
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 HEAVY = ("torch", "lmms_eval", "lm_eval")
 

@@ -145,6 +145,20 @@ def test_a_misspelt_name_gets_a_suggestion(typed, meant):
     assert f"'{meant}'" in result.output
 
 
+def test_the_first_ten_commands_are_those_that_most_users_need():
+    text = run("--help").stdout
+    first, _, _ = text.partition(" More ")
+    names = re.findall(r"^│ ([a-z][a-z-]*) ", first, re.MULTILINE)
+    assert len(names) == 10
+    assert {"demo", "run", "show", "report", "compare", "data"} <= {*names}
+
+
+def test_to_evaluate_a_model_is_to_run_it():
+    result = run("evaluate", "org/model")
+    assert result.exit_code == 1
+    assert "lmms-egoplan run org/model" in result.output
+
+
 @pytest.mark.parametrize(
     ("typed", "completions"),
     [
