@@ -70,8 +70,8 @@ class AnswerPasses:
     def _encoder_decoder_logits(
         self, questions: Sequence[EncodedQuestion], passes: EncoderDecoderPasses
     ) -> list[list[torch.Tensor]]:
-        first, *others = questions
-        if not others and len(first.candidates) == 1:
+        first = questions[0]
+        if len(questions) == 1 and len(first.candidates) == 1:
             return [[passes.full_logits(first, first.candidates[0])]]
         inputs = join([question.inputs for question in questions])
         return passes.batch_logits(inputs, [question.candidates for question in questions])
@@ -126,17 +126,21 @@ class AnswerPasses:
             yield
 
     def _positions(
-        self, rows: Sequence["_Row"], total: int, given: torch.Tensor | None, device: torch.device
+        self,
+        rows: Sequence["_Row"],
+        total: int,
+        model_positions: torch.Tensor | None,
+        device: torch.device,
     ) -> torch.Tensor:
         """Return the positions of all tokens, shape (..., rows, total).
 
         All candidates of a row start where its context ends. The context has the positions that the
-        model computed (`given`), or counts from 0.
+        model computed (`model_positions`), or counts from 0.
         """
-        if given is None:
+        if model_positions is None:
             starts = torch.tensor([total - row.length for row in rows], device=device)
-            given = (torch.arange(total, device=device) - starts[:, None]).clamp(min=0)
-        positions = given.expand(*given.shape[:-2], len(rows), total).clone()
+            model_positions = (torch.arange(total, device=device) - starts[:, None]).clamp(min=0)
+        positions = model_positions.expand(*model_positions.shape[:-2], len(rows), total).clone()
         lowest = total
         highest = 0
         for index, row in enumerate(rows):
@@ -152,7 +156,7 @@ class AnswerPasses:
         return positions
 
     def _masks(
-        self, rows: Sequence["_Row"], total: int, given: Any, masks: decoder.MaskKinds
+        self, rows: Sequence["_Row"], total: int, model_masks: Any, masks: decoder.MaskKinds
     ) -> Any:
         """Return additive masks for all tokens, shape (rows, 1, total, total).
 
@@ -161,7 +165,7 @@ class AnswerPasses:
         Args:
             rows: The rows of the batch.
             total: Number of tokens in each row, with its padding.
-            given: The model's own masks.
+            model_masks: The model's own masks.
             masks: Builds the masks of a row.
         """
         batch: dict[str, list[torch.Tensor]] = {}
@@ -169,8 +173,10 @@ class AnswerPasses:
             causal = _by_kind(masks.packed([row.context], 0, self._model))
             packed = _by_kind(masks.packed(row.lengths, row.context, self._model))
             for kind_of_layer, mask in packed.items():
-                own = given.get(kind_of_layer) if isinstance(given, dict) else given
-                stacked = _stacked(own, causal[kind_of_layer], mask, index, total)
+                model_mask = (
+                    model_masks.get(kind_of_layer) if isinstance(model_masks, dict) else model_masks
+                )
+                stacked = _stacked(model_mask, causal[kind_of_layer], mask, index, total)
                 batch.setdefault(kind_of_layer, []).append(stacked)
         joined = {kind_of_layer: torch.cat(by_row) for kind_of_layer, by_row in batch.items()}
         return joined.get(_ALL_LAYERS, joined)
@@ -207,7 +213,7 @@ class _Row:
 
     @property
     def is_shared(self) -> bool:
-        """Whether candidates have to be isolated from each other."""
+        """True if candidates have to be isolated from each other."""
         return len(self.question.candidates) > 1 and sum(self.lengths) > 0
 
     def padding(self, total: int) -> list[int]:

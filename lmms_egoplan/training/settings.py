@@ -126,7 +126,7 @@ class TuningSettings(BaseModel, extra="forbid", frozen=True):
 
     @property
     def keeps_best(self) -> bool:
-        """Whether the adapter has the weights of the most accurate evaluation, not the last."""
+        """True if the adapter has the weights of the most accurate evaluation, not the last."""
         return bool(self.trainer.get("load_best_model_at_end"))
 
     @model_validator(mode="after")

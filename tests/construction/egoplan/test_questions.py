@@ -154,7 +154,7 @@ def test_balanced_questions_offer_no_action_that_was_done(actions, seed, drop):
 
 
 def test_questions_that_cannot_be_balanced_have_a_reason():
-    """Of six actions, the last three have fewer than three after them."""
+    """The last three of six actions have fewer than three after them."""
     _, rejections = make_questions([goal(CEREAL)], 0, is_balanced=True)
     assert reasons(rejections) == [module.NEAR_END] * 3
     assert [rejection.detail for rejection in rejections] == [step.text for step in CEREAL[3:]]

@@ -261,9 +261,12 @@ def test_the_best_checkpoint_is_kept_through_a_kill(folder):
     assert list(evaluations) == [2, 4, 6]
     assert summary["best_step"] == max(evaluations, key=evaluations.get) < 6
     checkpoints = folder / "best" / "checkpoints"
-    kept = checkpoints / f"checkpoint-{summary['best_step']}"
-    assert {*checkpoints.iterdir()} == {kept, checkpoints / "checkpoint-6"}
-    assert all(torch.equal(weights(kept)[name], v) for name, v in weights(folder / "best").items())
+    best_checkpoint = checkpoints / f"checkpoint-{summary['best_step']}"
+    assert {*checkpoints.iterdir()} == {best_checkpoint, checkpoints / "checkpoint-6"}
+    assert all(
+        torch.equal(weights(best_checkpoint)[name], v)
+        for name, v in weights(folder / "best").items()
+    )
     assert f"after update {summary['best_step']}," in (folder / "best" / "README.md").read_text()
 
     out = folder / "best-killed"
@@ -276,7 +279,7 @@ def test_the_best_checkpoint_is_kept_through_a_kill(folder):
     assert start(folder, out, "--resume", **best).wait(FOREVER_S) == 0
     for name, values in weights(folder / "best").items():
         assert torch.equal(weights(out)[name], values), name
-    shutil.rmtree(out / "checkpoints" / kept.name)
+    shutil.rmtree(out / "checkpoints" / best_checkpoint.name)
     with pytest.raises(LmmsEgoplanError, match="checkpoint-2: the best checkpoint so far"):
         tune_egoplan(tuning(folder, **best), out, resume=True)
 
