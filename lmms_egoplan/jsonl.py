@@ -15,6 +15,9 @@ from lmms_egoplan.validation import Record, problems_in, quoted, validate
 
 REPEATED = "given more than once; remove all but one"
 _MOST_KEYS = 10
+# Files that a message names if a folder is passed instead of a file.
+_SUFFIXES = (".json", ".jsonl", ".csv", ".yaml", ".yml", ".txt")
+_MOST_FILES = 3
 
 
 class JsonObject(dict[str, Any]):
@@ -82,10 +85,22 @@ def read_text(path: Path, what: str | None = None) -> str:
     problem = f"{path}: cannot be read" if what is None else f"{path}: cannot read the {what}"
     try:
         return path.read_bytes().decode("utf-8-sig")
+    except IsADirectoryError as error:
+        raise LmmsEgoplanError(f"{path}: is a folder; {_files_in(path)}") from error
     except OSError as error:
         raise LmmsEgoplanError(f"{problem}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise LmmsEgoplanError(f"{problem}: not UTF-8: {error}") from error
+
+
+def _files_in(folder: Path) -> str:
+    """Say which files of a folder may be meant."""
+    files = [path for path in sorted(folder.iterdir()) if path.suffix in _SUFFIXES]
+    names = [str(path) for path in files[:_MOST_FILES]]
+    if len(names) < 2:
+        return f"did you mean {names[0]}?" if names else "pass a file"
+    others = f" and {len(files) - len(names)} more" if len(files) > len(names) else ""
+    return f"pass one of its files: {', '.join(names)}{others}"
 
 
 def read_json(path: Path, what: str | None = None, how: str | None = None) -> Any:

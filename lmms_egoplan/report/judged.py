@@ -31,6 +31,16 @@ def holds_lines(path: Path) -> bool:
     return isinstance(first, dict) and {"rating", "ratings"} & first.keys() != set()
 
 
+def is_judged(path: Path) -> bool:
+    """Return true if the first line of a file is a judged answer."""
+    try:
+        with path.open("rb") as lines:
+            kind = kind_of(decode(lines.readline()))
+    except (OSError, ValueError):
+        return False
+    return kind is not None and bool(kind.judged)
+
+
 def has_repeats(path: Path) -> bool:
     """Return true if the answers in a file were judged several times."""
     return any('"repeats"' in line for _, line in read_lines(path)[:1])

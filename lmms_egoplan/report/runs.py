@@ -16,7 +16,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import decode, member
 from lmms_egoplan.model_names import short_name
 from lmms_egoplan.outputs import MARKER
-from lmms_egoplan.report.judged import holds_lines, read_judged
+from lmms_egoplan.report.judged import holds_lines, is_judged, read_judged
 from lmms_egoplan.report.logged_samples import UnusableSamplesError, read_samples
 from lmms_egoplan.report.recompute import check
 from lmms_egoplan.report.run import (
@@ -38,7 +38,7 @@ from lmms_egoplan.report.samples import (
 )
 from lmms_egoplan.storage import DataMissingError
 from lmms_egoplan.task_files import base_task, package_versions
-from lmms_egoplan.text import join_list
+from lmms_egoplan.text import counted, join_list
 from lmms_egoplan.validation import listing
 
 _STDERR = re.compile(r".+_stderr(_\w+)?")
@@ -47,6 +47,7 @@ _STDERR = re.compile(r".+_stderr(_\w+)?")
 _CACHE = re.compile(r"(cache|rank_\d+)\.audit\.jsonl")
 _MOST_NAMES = 3
 _MOST_LINES = 10
+_NO_RESULTS = "no results of a run in this folder"
 _NO_SAMPLES = "not a harness's samples; pass files of judged answers by their own path"
 
 
@@ -95,6 +96,9 @@ class _RunFiles:
         """
         lines = tuple(dict.fromkeys((*skipped, *self.orphans)))
         if not runs:
+            for folder in self.paths:
+                _check_for_judged_answers(folder)
+            lines = tuple(line for line in lines if not line.endswith(_NO_RESULTS))
             reasons = f"\n{listing(lines, _MOST_LINES)}" if lines else ""
             raise LmmsEgoplanError(f"{', '.join(map(str, self.paths))}: {problem}{reasons}")
         names = names_of(runs, chosen)
@@ -175,6 +179,21 @@ def read_scores(folders: Sequence[Path], benchmarks: Iterable[Benchmark] = ()) -
     files = _find(folders, benchmarks)
     with_metrics = {path: run for path, run in files.runs.items() if _has_metrics(run)}
     return files.named(with_metrics, files.skipped, {}, "no results of a run")
+
+
+def _check_for_judged_answers(folder: Path) -> None:
+    """Raise `LmmsEgoplanError` if a folder has files of judged answers; it names them."""
+    files = sorted(folder.glob("*.jsonl"))
+    judged = [path for path in files if is_judged(path)]
+    if len(judged) > _MOST_NAMES and len(judged) == len(files):
+        paths = f"{folder}/*.jsonl"
+    else:
+        paths = " ".join(map(str, judged))
+    if judged:
+        raise LmmsEgoplanError(
+            f"{folder}: no runs in this folder, but {counted(len(judged), 'files')} of judged "
+            f"answers; pass {'it' if len(judged) == 1 else 'them'}: {paths}"
+        )
 
 
 def _has_metrics(run: Run) -> bool:
@@ -288,7 +307,7 @@ def _results(folder: Path, skipped: list[str]) -> dict[Path, dict[str, Any]]:
                 foreign.append(f"{path}: not the results of a run")
     skipped += _first(foreign, folder, "JSON files that are not the results of a run")
     if folder.is_dir() and not results:
-        skipped.append(f"{folder}: no results of a run in this folder")
+        skipped.append(f"{folder}: {_NO_RESULTS}")
     return results
 
 

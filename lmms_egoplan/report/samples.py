@@ -22,6 +22,7 @@ from lmms_egoplan.jsonl import decode, member, parse_record, read_json, read_lin
 from lmms_egoplan.outputs import results_of
 from lmms_egoplan.report.run import logged_version
 from lmms_egoplan.secret_values import without_secrets
+from lmms_egoplan.text import join_list
 from lmms_egoplan.validation import AnyText, Checked, read_as
 
 _LMMS_EVAL = re.compile(r"(?P<time>.+?)_samples_(?P<task>.+)\.jsonl")
@@ -196,11 +197,12 @@ def stored_lines(path: Path, prefix: str) -> list[tuple[str, str, Origin | None]
         for where, line in read_lines(file)
     ]
     if not lines:
-        problem = (
-            f"no samples of {prefix}* in this folder"
-            if path.is_dir()
-            else "no answers in this file"
-        )
+        problem = "no answers in this file"
+        if path.is_dir():
+            problem = f"no samples of {prefix}* in this folder"
+            others = [str(file) for file in sorted(path.glob("*.jsonl"))]
+            if others and not files:
+                raise LmmsEgoplanError(f"{path}: {problem}; pass files: {join_list(others, 3)}")
         raise LmmsEgoplanError(f"{path}: {problem}; {HOW_TO_LOG}")
     return lines
 

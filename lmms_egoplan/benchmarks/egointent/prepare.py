@@ -18,6 +18,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version, resolve_inside
 from lmms_egoplan.media.footage import Footage, MissingFootage, find_footage
 from lmms_egoplan.media.frames import FrameError, frame_times
+from lmms_egoplan.media.layout import Layout, all_missing, count_files, no_folder
 from lmms_egoplan.storage import compare_counts, fingerprint, records_digest, refusal, table
 
 SPLIT = "test"
@@ -191,6 +192,9 @@ def record_footage(
         LmmsEgoplanError: The folder is missing, or steps lack footage. With `skip_missing`, only if
             all steps lack it.
     """
+    layout = _layout(records)
+    if videos.is_dir() and not layout.count(videos):
+        raise LmmsEgoplanError(all_missing(videos, layout))
     footage, missing = find_step_footage(
         records, videos, verify=verify, seconds_after=seconds_after
     )
@@ -224,11 +228,23 @@ def find_step_footage(
         LmmsEgoplanError: The folder is missing.
     """
     if not videos.is_dir():
-        raise LmmsEgoplanError(
-            f"--videos {videos}: folder not found; it must contain <video_id>.mp4"
-        )
+        raise LmmsEgoplanError(no_folder(videos, _layout(cuts)))
     find = partial(_find_video, videos, seconds_after)
     return find_footage(cuts, attrgetter("step_id"), attrgetter("video_id"), find, verify=verify)
+
+
+def _layout(cuts: Sequence[Cut | Record]) -> Layout:
+    """Describe the expected content of the videos' folder."""
+    ids = list(dict.fromkeys(cut.video_id for cut in cuts))
+    files = [f"{video_id}.mp4" for video_id in ids]
+    return Layout(
+        option="--videos",
+        names=ids,
+        item="video",
+        example=files[0],
+        count=partial(count_files, names=files),
+        url="https://ego4d-data.org",
+    )
 
 
 def _find_video(

@@ -52,6 +52,10 @@ def read_predictions(path: str | Path) -> list[Prediction]:
         LmmsEgoplanError: The file cannot be read or is malformed. The message names the line and
             the field.
     """
+    if Path(path).is_dir():
+        files = sorted(Path(path).rglob("*samples_egoplan_*.jsonl"))
+        found = f"; found {join_list([str(file) for file in files], 3)}" if files else ""
+        raise LmmsEgoplanError(f"{path}: is a folder; {_HOW}{found}")
     predictions = [_prediction(where, line) for where, line in read_lines(Path(path), "samples")]
     if not predictions:
         raise LmmsEgoplanError(f"{path}: no samples; {_HOW}")

@@ -13,6 +13,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import resolve_inside
 from lmms_egoplan.jsonl import check_record, read_json
 from lmms_egoplan.media.image_files import check_image
+from lmms_egoplan.media.layout import Layout, all_missing, no_folder
 from lmms_egoplan.progress import track
 from lmms_egoplan.storage import without_bars
 from lmms_egoplan.validation import Checked, Text, listing, quoted
@@ -90,8 +91,24 @@ def read_folder(source: Path) -> list[Draft]:
         LmmsEgoplanError: A folder or ``annotations.json`` is missing, or a file contains no list of
             records. The message lists all of them.
     """
+    layout = Layout(
+        option="",
+        names=[dimension.folder for dimension in DIMENSIONS],
+        item="folder",
+        example=f"{_FIRST}/annotations.json",
+        count=_count_dimensions,
+        url=REPOSITORY_URL,
+    )
     if not source.is_dir():
-        raise LmmsEgoplanError(f"{source}: no such folder; {_LAYOUT}")
+        raise LmmsEgoplanError(no_folder(source, layout))
+    if not _count_dimensions(source):
+        if list(source.glob("*/*.parquet")):
+            raise LmmsEgoplanError(
+                f"{source}: contains the dataset {HUB_DATASET} in Parquet files; to use it, pass "
+                f"hub instead, or a clone of {REPOSITORY_URL}"
+            )
+        raise LmmsEgoplanError(all_missing(source, layout))
+    _check_images(source)
     drafts: list[Draft] = []
     problems: list[str] = []
     for dimension in DIMENSIONS:
@@ -109,6 +126,32 @@ def read_folder(source: Path) -> list[Draft]:
     if problems:
         raise LmmsEgoplanError(f"{_listing(problems)}\n{_LAYOUT}")
     return drafts
+
+
+def _count_dimensions(folder: Path) -> int:
+    """Count the dimensions whose annotations are in a folder."""
+    return sum(
+        (folder / dimension.folder / "annotations.json").is_file() for dimension in DIMENSIONS
+    )
+
+
+def _check_images(source: Path) -> None:
+    """Raise `LmmsEgoplanError` if all folders of images are missing."""
+    folders = [f"{dimension.folder}/images" for dimension in DIMENSIONS]
+    layout = Layout(
+        option="",
+        names=folders,
+        item="folder",
+        example=f"{folders[0]}/1.jpg",
+        count=partial(_count_folders, names=folders),
+        url=REPOSITORY_URL,
+    )
+    if not layout.count(source):
+        raise LmmsEgoplanError(all_missing(source, layout))
+
+
+def _count_folders(root: Path, names: Iterable[str]) -> int:
+    return sum((root / name).is_dir() for name in names)
 
 
 def read_hub() -> list[Draft]:

@@ -5,6 +5,7 @@ by file name.
 """
 
 import json
+import os
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -264,6 +265,18 @@ def _find_file(root: str | Path, record: VideoRecord) -> Path:
     if not files:
         raise FrameError(f"{paths[0]}: no such clip")
     return files[0]
+
+
+def count_clips(root: Path, records: Sequence[VideoRecord]) -> int:
+    """Count the questions whose clip is in a folder; 0 if it cannot be read."""
+    sources = {record.video_source for record in records}
+    names: set[str] = set()
+    for folder in (root, *(root / source for source in sources)):
+        if folder.is_dir():
+            names.update(os.listdir(folder))  # noqa: PTH208
+    return sum(
+        any(f"{record.sample_id}{suffix}" in names for suffix in _SUFFIXES) for record in records
+    )
 
 
 def cut_clips(

@@ -3,17 +3,19 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan import records
-from lmms_egoplan.benchmarks.egoplan.footage.clips import find_clip
+from lmms_egoplan.benchmarks.egoplan.footage.clips import count_clips, find_clip
 from lmms_egoplan.benchmarks.egoplan.footage.copies import compare_observations, read_copy
 from lmms_egoplan.benchmarks.egoplan.footage.sources import (
     Id,
     VideoInfo,
     Warn,
+    count_frame_folders,
     find_video,
     read_video_info,
     record_problem,
@@ -27,9 +29,9 @@ from lmms_egoplan.media.footage import (
     warn_of_missing_footage,
 )
 from lmms_egoplan.media.frames import FrameError
-from lmms_egoplan.storage import (
-    refusal,
-)
+from lmms_egoplan.media.layout import Layout, all_missing, count_files, no_folder
+from lmms_egoplan.progress import notify
+from lmms_egoplan.storage import refusal
 
 _OPTIONS = {EPIC_KITCHENS: "--epic-kitchens", EGO4D: "--ego4d"}
 
@@ -43,7 +45,8 @@ class Media:
 
     Attributes:
         roots: Folder of each source in the data set. EPIC-KITCHENS' contains
-            ``P01/rgb_frames/P01_13/frame_0000000760.jpg``, Ego4D's ``<video_id>.mp4``.
+            ``P01/rgb_frames/P01_13/frame_0000000760.jpg`` (see also `sources.frame_folder`),
+            Ego4D's ``<video_id>.mp4``.
         clips: Folder with a ready-cut clip of each question (`clips.find_clip`), instead of the
             sources.
         epic_video_info: EPIC-KITCHENS-100's official list of videos (`sources.read_video_info`).
@@ -131,6 +134,7 @@ def find_media(
         questions = [record for record in questions if record.sample_id in copied]
     else:
         _check_folders(questions, media)
+        _check_content(questions, media)
     problems = _video_problems(annotations, questions, videos)
     warnings: list[str] = []
 
@@ -209,9 +213,7 @@ def _check_folders(questions: Sequence[Question], media: Media) -> None:
     """
     if media.clips is not None:
         if not Path(media.clips).is_dir():
-            raise LmmsEgoplanError(
-                f"--clips {media.clips}: no such folder; use the folder with <sample_id>.mp4"
-            )
+            raise LmmsEgoplanError(no_folder(Path(media.clips), _clips_layout(questions)))
         return
     may_skip = media.skip_missing and any(root is not None for root in media.roots.values())
     for source, count in Counter(record.video_source for record in questions).items():
@@ -223,7 +225,61 @@ def _check_folders(questions: Sequence[Question], media: Media) -> None:
                 f"{_OPTIONS[source]} DIR {download} or skip these questions with --skip-missing"
             )
         if root is not None and not Path(root).is_dir():
-            raise LmmsEgoplanError(f"{_OPTIONS[source]} {root}: no such folder {download}")
+            raise LmmsEgoplanError(no_folder(Path(root), _layout(source, questions)))
+
+
+def _check_content(questions: Sequence[Question], media: Media) -> None:
+    """Check that each folder has at least one of its videos or clips.
+
+    With `skip_missing`, one folder with videos is enough, and the others are reported.
+    """
+    folders: list[tuple[Path, Layout]] = []
+    if media.clips is not None:
+        folders.append((Path(media.clips), _clips_layout(questions)))
+    else:
+        for source in dict.fromkeys(record.video_source for record in questions):
+            root = media.roots[source]
+            if root is not None:
+                folders.append((Path(root), _layout(source, questions)))
+    problems = [all_missing(root, layout) for root, layout in folders if not layout.count(root)]
+    can_skip = len(problems) < len(folders)
+    if problems and not (media.skip_missing and can_skip):
+        skip = ". To skip their questions, add --skip-missing" if can_skip else ""
+        raise LmmsEgoplanError("\n".join(problems) + skip)
+    for line in problems:
+        notify(line)
+
+
+def _layout(source: str, questions: Sequence[Question]) -> Layout:
+    """Describe the expected content of a source's folder."""
+    ids = list(
+        dict.fromkeys(record.video_id for record in questions if record.video_source == source)
+    )
+    is_epic = source == EPIC_KITCHENS
+    files = [f"{video_id}.mp4" for video_id in ids]
+    participant = ids[0].split("_")[0]
+    return Layout(
+        option=_OPTIONS[source],
+        names=ids,
+        item="video",
+        example=f"{participant}/rgb_frames/{ids[0]}/frame_0000000001.jpg" if is_epic else files[0],
+        count=partial(count_frame_folders, video_ids=ids)
+        if is_epic
+        else partial(count_files, names=files),
+        has_folders=is_epic,
+        url=records.VIDEO_URLS[source],
+    )
+
+
+def _clips_layout(questions: Sequence[Question]) -> Layout:
+    """Describe the expected content of a folder of clips."""
+    return Layout(
+        option="--clips",
+        names=[str(record.sample_id) for record in questions],
+        item="clip",
+        example=f"{questions[0].sample_id}.mp4",
+        count=partial(count_clips, records=questions),
+    )
 
 
 def _missing_message(lost: Sequence[MissingFootage], num_records: int, media: Media) -> str:

@@ -26,11 +26,22 @@ from lmms_egoplan.files import file_version, resolve_inside
 from lmms_egoplan.jsonl import read_csv
 from lmms_egoplan.media.footage import Footage
 from lmms_egoplan.media.frames import FrameError, frame_path, frame_times
+from lmms_egoplan.media.layout import has_frames
 
 _VIDEO_INFO = "EPIC_100_video_info.csv"
 _NUMBERS = ("duration", "fps")
 # Annotations and extracted frames may exceed the end of a video by this many frames.
 _TOLERANCE = 6
+# Folders with EPIC-KITCHENS-55's participants, from each level of its torrent.
+_TORRENT_FOLDERS = (
+    "",
+    "train",
+    "test",
+    "rgb/train",
+    "rgb/test",
+    "frames_rgb_flow/rgb/train",
+    "frames_rgb_flow/rgb/test",
+)
 # A frame's time may differ from its number by this fraction: some cameras record 29.97 frames per
 # second instead of 30.
 _RATE_TOLERANCE = 0.01
@@ -236,8 +247,7 @@ def find_video(
     """Find all frames of a video that any task may read.
 
     Args:
-        root: Folder of Epic-Kitchens (``P01/rgb_frames/P01_13/frame_0000000760.jpg``) or Ego4D
-            (``<video_id>.mp4``).
+        root: Folder of Epic-Kitchens (see `frame_folder`) or Ego4D (``<video_id>.mp4``).
         records: The questions on one video, at least one.
         videos: EPIC-KITCHENS' official videos, to check the number of frames; None to skip this
             check.
@@ -258,6 +268,43 @@ def find_video(
     if records[0].video_source != EPIC_KITCHENS:
         return _find_file(resolve_inside(root, f"{video_id}.mp4"), needed)
     return _find_folder(root, video_id, needed, videos.get(video_id) if videos else None, warn)
+
+
+def frame_folder(root: str | Path, video_id: str) -> str:
+    """Return the path of an EPIC-KITCHENS video's frames below a folder.
+
+    It is ``P01/rgb_frames/P01_13``, as EPIC-KITCHENS-100 has it, unless the frames are in the
+    layout of EPIC-KITCHENS-55's torrent: ``frames_rgb_flow/rgb/train/P01/P01_13``, or from a lower
+    level than ``frames_rgb_flow``.
+
+    Raises:
+        FrameError: Both have frames of this video.
+    """
+    participant = video_id.split("_")[0]
+    newer = f"{participant}/rgb_frames/{video_id}"
+    older = [f"{parent}/{participant}/{video_id}".lstrip("/") for parent in _TORRENT_FOLDERS]
+    found = [folder for folder in (newer, *older) if has_frames(Path(root, folder))]
+    if len(found) > 1:
+        raise FrameError(
+            f"{Path(root, found[0])}: {Path(root, found[1])} also has frames of {video_id}; move "
+            "one of them"
+        )
+    return found[0] if found else newer
+
+
+def count_frame_folders(root: Path, video_ids: Iterable[str]) -> int:
+    """Count the EPIC-KITCHENS videos of which a folder has frames."""
+    participants = {video_id.split("_")[0] for video_id in video_ids}
+    parents = [root / parent for parent in _TORRENT_FOLDERS]
+    if not any((parent / name).is_dir() for parent in parents for name in participants):
+        return 0
+    count = 0
+    for video_id in video_ids:
+        try:
+            count += has_frames(root / frame_folder(root, video_id))
+        except FrameError:
+            count += 1
+    return count
 
 
 def _find_file(path: Path, needed: Mapping[Id, range]) -> dict[Id, Footage | str]:
@@ -297,7 +344,7 @@ def _find_folder(
     video: VideoInfo | None,
     warn: Warn | None,
 ) -> dict[Id, Footage | str]:
-    parts = (video_id.split("_")[0], "rgb_frames", video_id)
+    parts = frame_folder(root, video_id).split("/")
     folder = resolve_inside(root, *parts)
     try:
         numbers, files = _read_folder(root, parts, needed)
