@@ -86,7 +86,7 @@ def read_text(path: Path, what: str | None = None) -> str:
     try:
         return path.read_bytes().decode("utf-8-sig")
     except IsADirectoryError as error:
-        raise LmmsEgoplanError(f"{path}: is a folder; {_files_in(path)}") from error
+        raise LmmsEgoplanError(f"{problem}: it is a folder; {_files_in(path)}") from error
     except OSError as error:
         raise LmmsEgoplanError(f"{problem}: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -192,7 +192,7 @@ def check_record(
     try:
         return validate(record_type, record, context), problems
     except ValidationError as error:
-        return None, problems + problems_in(error)
+        return None, problems + problems_in(error, record_type)
 
 
 def repetition(value: Any) -> str | None:

@@ -1,10 +1,11 @@
 """Validate external data with pydantic, and describe problems for users."""
 
+import difflib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import cache
-from typing import Annotated, Any, TypeGuard, TypeVar
+from typing import Annotated, Any, TypeGuard, TypeVar, get_args
 
 from annotated_types import Predicate
 from pydantic import (
@@ -16,25 +17,65 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
-from pydantic_core import PydanticCustomError, core_schema
+from pydantic_core import ErrorDetails, PydanticCustomError, core_schema
 
 from lmms_egoplan.errors import LmmsEgoplanError
 
 _MOST_CHARACTERS = 80
-# The expected value in messages, by the type of pydantic's error.
+# The expected value in messages, by the type of pydantic's error, with its context.
 _EXPECTED = {
+    "bool_parsing": "true or false",
     "bool_type": "true or false",
     "dataclass_type": "an object",
     "dict_type": "an object",
+    "enum": "{expected}",
+    "finite_number": "a finite number",
+    "float_parsing": "a number",
     "float_type": "a number",
-    "int_type": "an integer",
+    "greater_than": "a number above {gt}",
+    "greater_than_equal": "a number from {ge}",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "int_parsing_size": "a smaller number",
+    "int_type": "a whole number",
     "is_instance_of": "a text",
+    "iterable_type": "a list",
+    "less_than": "a number below {lt}",
+    "less_than_equal": "a number up to {le}",
     "list_type": "a list",
+    "literal_error": "{expected}",
+    "mapping_type": "an object",
+    "model_attributes_type": "an object",
+    "model_type": "an object",
+    "multiple_of": "a multiple of {multiple_of}",
+    "none_required": "nothing",
+    "string_pattern_mismatch": "a text of the form {pattern}",
+    "string_too_long": "at most {max_length} characters",
+    "string_too_short": "at least {min_length} characters",
     "string_type": "a text",
     "string_unicode": "a text",
+    "too_long": "a length of at most {max_length}",
+    "too_short": "a length of at least {min_length}",
+    "tuple_type": "a list",
 }
+_MISSING = (
+    "missing",
+    "missing_argument",
+    "missing_keyword_only_argument",
+    "missing_positional_only_argument",
+)
+_UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
+# pydantic's names of the members of a union, which end the location of a problem.
+_UNION_MEMBER = re.compile(
+    r"(int|float|str|bool|none|dict|list|tuple|literal|constrained-\w+|is-instance|function-\w+|"
+    r"nullable|json-or-python|lax-or-strict)(\[.*\])?"
+)
 _EXPECTED_TYPE = "expected"
 _PROBLEM_TYPE = "problem"
+_EXPECTED_PREFIX = "expected "
+_UNKNOWN_FIELD = "unknown field"
+# A message names all fields of a record with at most so many.
+_MOST_FIELDS = 12
 _HALF_OF_PAIR = re.compile("[\ud800-\udfff]")
 
 Record = TypeVar("Record")
@@ -174,7 +215,7 @@ def read_as(record_type: type[Record], where: str, value: Any) -> Record:
     try:
         return validate(record_type, value)
     except ValidationError as error:
-        problems = problems_in(error)
+        problems = problems_in(error, record_type)
         message = f"{where}: {'; '.join(problems[:3])}"
         if len(problems) == 4:
             message += ", and 1 more problem"
@@ -183,22 +224,90 @@ def read_as(record_type: type[Record], where: str, value: Any) -> Record:
         raise LmmsEgoplanError(message) from error
 
 
-def problems_in(error: ValidationError) -> list[str]:
+def problems_in(error: ValidationError, record_type: Any = None) -> list[str]:
     """Describe the problems of a value, one line each: field, expected value, actual value.
 
     An example is ``task_progress_metadata[0].start_frame: expected a frame number from 1, found
-    0``.
+    0``. No line contains pydantic's words.
+
+    Args:
+        record_type: Type of the value, to suggest names for unknown fields.
     """
+    texts: dict[str, list[str]] = {}
+    values: dict[str, Any] = {}
+    for detail in error.errors(include_url=False):
+        location = detail["loc"]
+        if location and _UNION_MEMBER.fullmatch(str(location[-1])):
+            location = location[:-1]
+        field = _field_path(location)
+        text = _problem_text(detail, record_type)
+        if text not in texts.setdefault(field, []):
+            texts[field].append(text)
+        values[field] = detail["input"]
     lines = []
-    for detail in error.errors(include_url=False, include_context=False):
+    for field, of_field in texts.items():
+        wanted = [text for text in of_field if text.startswith(_EXPECTED_PREFIX)]
+        others = [text for text in of_field if text not in wanted]
+        if wanted:
+            what = " or ".join(text.removeprefix(_EXPECTED_PREFIX) for text in wanted)
+            others.append(f"{_EXPECTED_PREFIX}{what}, found {quoted(values[field])}")
+        lines += [f"{field}: {text}" if field else text for text in others]
+    # An unknown field is often the cause of the other problems.
+    return sorted(lines, key=lambda line: _UNKNOWN_FIELD not in line)
+
+
+def _problem_text(detail: ErrorDetails, record_type: Any) -> str:
+    """Describe a problem in our own words; the actual value follows ``expected ...``."""
+    kind = detail["type"]
+    context = detail.get("ctx", {})
+    if kind in _EXPECTED:
+        bounds = {name: _as_written(value) for name, value in context.items()}
+        text = _EXPECTED_PREFIX + _EXPECTED[kind].format(**bounds)
+    elif kind in (_EXPECTED_TYPE, _PROBLEM_TYPE):
         text = detail["msg"]
-        if detail["type"] in _EXPECTED:
-            text = f"expected {_EXPECTED[detail['type']]}"
-        if detail["type"] != _PROBLEM_TYPE:
-            text = f"{text}, found {quoted(detail['input'])}"
-        field = _field_path(detail["loc"])
-        lines.append(f"{field}: {text}" if field else text)
-    return lines
+    elif kind in _MISSING:
+        text = "missing"
+    elif kind in _UNKNOWN:
+        *parents, name = detail["loc"]
+        text = _unknown_field(str(name), _field_names(record_type, parents))
+    elif "error" in context:
+        text = " ".join(str(context["error"]).split())
+    else:
+        text = f"{_EXPECTED_PREFIX}another value"
+    return text
+
+
+def _as_written(bound: Any) -> Any:
+    """Return a bound that pydantic converted to a float as a whole number, if it is one."""
+    return int(bound) if isinstance(bound, float) and bound.is_integer() else bound
+
+
+def _unknown_field(name: str, known: Sequence[str]) -> str:
+    similar = difflib.get_close_matches(name, known, 1)
+    if similar:
+        return f"{_UNKNOWN_FIELD}; did you mean {similar[0]}?"
+    if 0 < len(known) <= _MOST_FIELDS:
+        return f"{_UNKNOWN_FIELD}; use one of {', '.join(known)}"
+    return _UNKNOWN_FIELD
+
+
+def _field_names(record_type: Any, location: Sequence[int | str]) -> list[str]:
+    """Return the names of the fields of a model, or of the model at a location inside it."""
+    fields: dict[str, Any] = {}
+    pending = [record_type]
+    while pending and not fields:
+        part = pending.pop(0)
+        pending += get_args(part)
+        if is_dataclass(part):
+            fields = getattr(part, "__annotations__", {})
+        else:
+            models = getattr(part, "model_fields", {})
+            fields = {name: model.annotation for name, model in models.items()}
+    if not location:
+        return [*fields]
+    first, *rest = location
+    # A position in a list and a key of an object are not fields.
+    return _field_names(fields.get(str(first), record_type), rest)
 
 
 def _field_path(location: Sequence[int | str]) -> str:

@@ -1,11 +1,11 @@
 """Describe the problems that pydantic finds."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.validation import Checked, Expected, Seconds, Text, problems_in, read_as, validate
@@ -79,6 +79,64 @@ def test_more_than_three_problems_are_counted(count, number_of_others):
         number < 3 for number in range(count)
     ]
     assert message.endswith(f", {number_of_others}") if number_of_others else "more" not in message
+
+
+class Part(BaseModel, extra="forbid"):
+    weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1
+
+
+class Settings(BaseModel, extra="forbid"):
+    epochs: Annotated[int, Field(ge=1, le=9)]
+    precision: Literal["auto", "float32"] = "auto"
+    parts: dict[str, Part] = {}
+    names: Annotated[list[str], Field(min_length=1)] = ["a"]
+    code: Annotated[str, Field(pattern="^[a-z]+$", max_length=3)] = "a"
+    value: float | str | None = None
+    is_checked: bool = True
+
+    @field_validator("code")
+    @classmethod
+    def _check(cls, code: str) -> str:
+        if code == "no":
+            raise ValueError("no is not\na code")
+        return code
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        ({}, "epochs: missing"),
+        ({"epochs": "abc"}, "epochs: expected a whole number, found 'abc'"),
+        ({"epochs": 1.5}, "epochs: expected a whole number, found 1.5"),
+        ({"epochs": 0}, "epochs: expected a number from 1, found 0"),
+        ({"epochs": 10}, "epochs: expected a number up to 9, found 10"),
+        ({"precision": "f8"}, "precision: expected 'auto' or 'float32', found 'f8'"),
+        ({"parts": []}, "parts: expected an object, found []"),
+        ({"parts": {"a": 3}}, "parts.a: expected an object, found 3"),
+        ({"parts": {"a": {"weight": 0}}}, "parts.a.weight: expected a number above 0, found 0"),
+        (
+            {"parts": {"a": {"weight": float("inf")}}},
+            "parts.a.weight: expected a finite number, found inf",
+        ),
+        (
+            {"parts": {"a": {"wieght": 1}}},
+            "parts.a.wieght: unknown field; did you mean weight?",
+        ),
+        ({"parts": {"a": {"b": 1}}}, "parts.a.b: unknown field; use one of weight"),
+        ({"names": []}, "names: expected a length of at least 1, found []"),
+        ({"names": [1]}, "names[0]: expected a text, found 1"),
+        ({"code": "abcd"}, "code: expected at most 3 characters, found 'abcd'"),
+        ({"code": "A"}, "code: expected a text of the form ^[a-z]+$, found 'A'"),
+        ({"code": "no"}, "code: no is not a code"),
+        ({"value": []}, "value: expected a number or a text, found []"),
+        ({"is_checked": "perhaps"}, "is_checked: expected true or false, found 'perhaps'"),
+        ({"epoch": 1}, "epoch: unknown field; did you mean epochs?"),
+    ],
+)
+def test_the_library_s_words_are_replaced(values, line):
+    with pytest.raises(LmmsEgoplanError) as caught:
+        read_as(Settings, "a.yaml", ({"epochs": 1} if values else {}) | values)
+    assert str(caught.value) == f"a.yaml: {line}"
 
 
 NAMES = st.sampled_from(["id", "actions", "names"]) | st.text()

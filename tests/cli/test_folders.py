@@ -214,7 +214,7 @@ def plans(folder):
     (folder / "plans").mkdir()
     (folder / "plans/a.jsonl").write_text("{}")
     result = run("score", "actplan", "plans", "--out", "o.json")
-    return result, "plans: is a folder; did you mean plans/a.jsonl?"
+    return result, "plans: cannot be read: it is a folder; did you mean plans/a.jsonl?"
 
 
 def samples_to_submit(folder):

@@ -233,11 +233,12 @@ def test_missing_footage_is_listed_and_nothing_is_written(folder):
 
 
 def test_at_most_20_videos_are_listed(folder):
+    steps = [raw_record(number, video_id=f"absent-{number}") for number in range(60)]
+    steps.append(raw_record(60, start_sec=0, end_sec=1))
     with pytest.raises(
         LmmsEgoplanError, match=r"60 of 61 steps .* 60 videos(.|\n)*\.\.\. and 40 more"
     ) as error:
-        absent = [raw_record(number, video_id=f"absent-{number}") for number in range(60)]
-        prepare(folder, [*absent, raw_record(60, start_sec=0, end_sec=1)])
+        prepare(folder, steps)
     assert str(error.value).count("(steps: 1") == 20
 
 

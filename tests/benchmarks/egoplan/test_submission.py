@@ -143,7 +143,7 @@ def test_predictions_file_is_read_like_samples(tmp_path):
         ('{"predictions": 3}', "line 1: .*EgoPlan"),
         ('{"details": {"predictions": 3}}', "line 1: .*EgoPlan"),
         ('{"sample_id": 1, "prediction": "A"}\n{', "line 2: .*JSON"),
-        ('{"sample_id": "1", "prediction": "A"}', "sample_id: .*integer.*'1'"),
+        ('{"sample_id": "1", "prediction": "A"}', "sample_id: .*whole number.*'1'"),
         ('{"sample_id": 1, "prediction": "AB"}', "prediction: .*A, B, C, D.*'AB'"),
         ('{"sample_id": 1, "prediction": [1]}', "prediction: "),
     ],
