@@ -8,12 +8,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.volumes import with_path_in_error
+from lmms_egoplan.volumes import UNFINISHED, with_path_in_error
 
 LOCK = ".lmms-egoplan.lock"
 """Name of the file that locks a folder."""
-UNFINISHED = ".lmms-egoplan.unfinished."
-"""Prefix of temporary folders. Those of killed processes remain."""
 
 Guard = Callable[[Path, Path], bool]
 """Function of the temporary and the final path of a file or folder, called before it is renamed.
@@ -91,12 +89,13 @@ def whole_file(path: Path) -> Iterator[Path]:
         LmmsEgoplanError: the command may not replace this file; see `outputs`.
         OSError: the file is not writable.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=UNFINISHED, dir=path.parent) as scratch:
-        unfinished = Path(scratch) / path.name
-        yield unfinished
-        _check_guards(unfinished, path)
-        unfinished.replace(path)
+    with with_path_in_error(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=UNFINISHED, dir=path.parent) as scratch:
+            unfinished = Path(scratch) / path.name
+            yield unfinished
+            _check_guards(unfinished, path)
+            unfinished.replace(path)
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
@@ -106,7 +105,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
         LmmsEgoplanError: the command may not replace this file; see `outputs`.
         OSError: the file is not writable.
     """
-    with with_path_in_error(path), whole_file(path) as unfinished:
+    with whole_file(path) as unfinished:
         unfinished.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
@@ -120,23 +119,24 @@ def whole_folder(path: Path) -> Iterator[Path]:
         LmmsEgoplanError: the command may not replace a file in this folder; see `outputs`.
         OSError: the folder is not writable.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=UNFINISHED, dir=path.parent) as scratch:
-        unfinished = Path(scratch) / path.name
-        former = Path(scratch) / f"{path.name}.former"
-        unfinished.mkdir()
-        yield unfinished
-        _check_guards(unfinished, path)
-        if path.exists():
-            path.replace(former)
-        if not any(unfinished.iterdir()):
-            return
-        try:
-            unfinished.replace(path)
-        except OSError:
-            if former.exists():
-                former.replace(path)
-            raise
+    with with_path_in_error(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=UNFINISHED, dir=path.parent) as scratch:
+            unfinished = Path(scratch) / path.name
+            former = Path(scratch) / f"{path.name}.former"
+            unfinished.mkdir()
+            yield unfinished
+            _check_guards(unfinished, path)
+            if path.exists():
+                path.replace(former)
+            if not any(unfinished.iterdir()):
+                return
+            try:
+                unfinished.replace(path)
+            except OSError:
+                if former.exists():
+                    former.replace(path)
+                raise
 
 
 @contextmanager

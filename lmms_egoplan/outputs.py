@@ -29,9 +29,9 @@ from tempfile import TemporaryDirectory, TemporaryFile
 from threading import Lock
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.files import LOCK, UNFINISHED, guarded_by, lock_folder, write_whole
+from lmms_egoplan.files import LOCK, guarded_by, lock_folder, write_whole
 from lmms_egoplan.processes import is_first_process
-from lmms_egoplan.volumes import with_path_in_error, with_volume_in_error
+from lmms_egoplan.volumes import UNFINISHED, with_path_in_error, with_volume_in_error
 
 MARKER = ".lmms-egoplan.jsonl"
 """Name of the marker: a line with the command, and one for each file, in the order of writing."""
@@ -142,7 +142,7 @@ def output_folder(out: Path, command: str, names: Sequence[str] = ()) -> Iterato
         yield
         return
     check_folder(out, command)
-    with with_volume_in_error(out, UNFINISHED), _writable_folder(out, out), lock_folder(out):
+    with with_volume_in_error(out), _writable_folder(out, out), lock_folder(out):
         check_folder(out, command)  # another command may have been faster
         try:
             with _running_marker(out, command) as marker, guarded_by(marker.guard):
@@ -298,7 +298,7 @@ def output_file(
         return path in versions
 
     with (
-        with_volume_in_error(out, UNFINISHED),
+        with_volume_in_error(out),
         _writable_folder(out.parent, out),
         guarded_by(check),
     ):

@@ -29,4 +29,14 @@ def progress_bar(total: int, description: str, unit: str = "it") -> tqdm:
 def notify(remark: str) -> None:
     """Print a remark for the user."""
     if is_first_process():
-        print(remark, file=sys.stderr, flush=True)
+        tqdm.write(remark, file=sys.stderr)
+
+
+def close_bars() -> None:
+    """End all progress bars, so that what is printed next begins on a line of its own.
+
+    These are also the bars of other libraries. An error in a loop over `track` does not end its
+    bar: the generator still waits for the next item.
+    """
+    for bar in list(tqdm._instances):
+        bar.close()

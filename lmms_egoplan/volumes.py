@@ -1,13 +1,18 @@
-"""Name file and volume in errors about volumes that are full or read-only."""
+"""Name the file in errors of the operating system, and the volume if it is full or read-only."""
 
 import errno
 import os
 import shutil
+import sys
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lmms_egoplan.errors import LmmsEgoplanError
+
+UNFINISHED = ".lmms-egoplan.unfinished."
+"""Prefix of temporary folders. Those of killed processes remain."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 # Messages of libraries whose errors have no number: safetensors, torch, SQLite.
@@ -20,6 +25,7 @@ _FULL_TEXTS = (
     "inline_container",
     "PytorchStreamWriter",
 )
+_ANOTHER = {errno.EISDIR: "is a folder; pass a file", errno.ENOTDIR: "is not a folder"}
 
 
 @contextmanager
@@ -28,20 +34,26 @@ def with_path_in_error(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        name = error.filename
+        if name is None:
+            is_vague = error.errno in (*_FULL, errno.EIO)
+        else:
+            is_vague = UNFINISHED in str(name) or str(name).startswith(f"{path}{os.sep}")
+        if not is_vague:
+            raise
         raise type(error)(error.errno, error.strerror, str(path)) from error
     except Exception as error:
-        if _is_full(error):
+        if is_full(error):
             raise OSError(errno.ENOSPC, str(error).splitlines()[0], str(path)) from error
         raise
 
 
 @contextmanager
-def with_volume_in_error(out: Path, temporary: str) -> Iterator[None]:
+def with_volume_in_error(out: Path) -> Iterator[None]:
     """Explain errors about full volumes.
 
     Args:
         out: Path for errors that name no file.
-        temporary: Prefix of temporary folders, which messages omit.
 
     Raises:
         LmmsEgoplanError: A file cannot be written. The message names it and its volume.
@@ -49,25 +61,83 @@ def with_volume_in_error(out: Path, temporary: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not _is_full(error):
+        if not is_full(error):
             raise
         file = Path(getattr(error, "filename", None) or out).absolute()
-        mount = next(path for path in (file, *file.parents) if os.path.ismount(path))
-        free = shutil.disk_usage(mount).free
-        reason = getattr(error, "strerror", None) or error
-        final = Path(*(part for part in file.parts if not part.startswith(temporary)))
-        raise LmmsEgoplanError(
-            f"{final}: cannot be written: {reason}. The volume {mount} has {free:,} bytes free. "
-            "Free some space, or set another --out."
-        ) from error
+        raise LmmsEgoplanError(f"{_problem(file, error)}, or set another --out") from error
 
 
-def _is_full(error: Exception) -> bool:
+def is_full(error: Exception) -> bool:
     """Return whether an error means a full or read-only volume.
 
     Some libraries have errors without a number; these are recognised by their message.
     """
+    if isinstance(error, LmmsEgoplanError):
+        return False  # It already names the file.
     if getattr(error, "errno", None) in _FULL:
         return True
     message = str(error)
     return any(text in message for text in _FULL_TEXTS)
+
+
+def explain(error: Exception, prepared: Path) -> str:
+    """Describe an error of the operating system, or about a full volume, in one line.
+
+    It names the file. If a volume is full or read-only, it names the volume and its free space.
+
+    Args:
+        error: The error.
+        prepared: Root folder of the prepared data.
+    """
+    name = getattr(error, "filename", None)
+    if is_full(error):
+        if name is None:
+            return _problem(_path_on_fullest_volume(prepared), error)
+        file = Path(os.fsdecode(name)).absolute()
+        is_prepared = file.is_relative_to(prepared.absolute())
+        folder = ", or set another folder with LMMS_EGOPLAN_DATA" if is_prepared else ""
+        return f"{_problem(file, error)}{folder}"
+    reason = _reason(error)
+    if name is None or getattr(error, "strerror", None) is None:
+        return reason
+    reason = _ANOTHER.get(getattr(error, "errno", 0), reason)
+    return f"{os.fsdecode(name)}: {reason}"
+
+
+def _problem(file: Path, error: Exception) -> str:
+    """Describe an error about a full or read-only volume, and what to do."""
+    name = str(_final(file))
+    problem = f"{name}: cannot be written: {_reason(error)}"
+    if getattr(error, "errno", None) == errno.EROFS:
+        return f"{problem}. Make the volume writable"
+    return f"{problem}; without unfinished files, {state_of_volume(file)}. Free some space"
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or " ".join(str(error).split())
+
+
+def _final(path: Path) -> Path:
+    """Return a path without the names of temporary folders."""
+    return Path(*(part for part in path.parts if not part.startswith(UNFINISHED)))
+
+
+def state_of_volume(path: Path) -> str:
+    """Name the volume of an absolute path, and its free space."""
+    volume = next(parent for parent in (path, *path.parents) if os.path.ismount(parent))
+    free = shutil.disk_usage(volume).free
+    return f"the volume {volume} has {free:,} bytes free"
+
+
+def _path_on_fullest_volume(prepared: Path) -> Path:
+    """Return the path whose volume has the least space, among those that commands write to.
+
+    These are the working directory, the folder of temporary files, the prepared data, and the file
+    that the output is redirected to.
+    """
+    paths = [Path.cwd(), Path(tempfile.gettempdir()), prepared.absolute()]
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            paths.insert(0, Path(f"/proc/self/fd/{stream.fileno()}").resolve(strict=True))
+    existing = [next(part for part in (path, *path.parents) if part.exists()) for path in paths]
+    return min(existing, key=lambda path: shutil.disk_usage(path).free)

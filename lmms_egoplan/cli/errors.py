@@ -1,7 +1,8 @@
 """Errors and signals of the ``lmms-egoplan`` command."""
 
 import os
-from typing import Any
+import sys
+from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -39,24 +40,35 @@ class RootGroup(TyperGroup):
         except BrokenPipeError:
             raise  # Broken pipe: exit silently.
         except LmmsEgoplanError as error:
-            _print(error)
-            raise typer.Exit(1) from None
-        except OSError as error:
+            _end(str(error))
+        except Exception as error:
+            from lmms_egoplan.paths import data_root
+            from lmms_egoplan.volumes import explain, is_full
+
+            if not isinstance(error, OSError) and not is_full(error):
+                raise
             if ctx.invoked_subcommand == _LM_EVAL:
                 raise
-            _print(error)
-            raise typer.Exit(1) from None
+            _end(explain(error, data_root()))
 
 
-def _print(error: Exception) -> None:
-    """Print an error. Under torchrun, processes with the same error print it once."""
-    text = f"lmms-egoplan: {error}"
+def _end(message: str) -> NoReturn:
+    """Print an error below the progress bars, which end, and exit.
+
+    Under torchrun, processes with the same error print it once.
+    """
+    if "tqdm" in sys.modules:
+        from lmms_egoplan.progress import close_bars
+
+        close_bars()
+    text = f"lmms-egoplan: {message}"
     if "TORCHELASTIC_RUN_ID" in os.environ:
         from lmms_egoplan.process_group import print_error
 
         print_error(text)
     else:
         typer.echo(text, err=True)
+    raise typer.Exit(1) from None
 
 
 class EvaluateGroup(TyperGroup):

@@ -19,6 +19,7 @@ from typing import Any
 from lmms_egoplan.judging.judgement import DEFAULT_PROTOCOL, Judgement, Prompt
 from lmms_egoplan.judging.text import judge_name
 from lmms_egoplan.paths import data_root
+from lmms_egoplan.volumes import state_of_volume
 
 # Other processes lock the file only for one transaction. This long limit is for busy or slow file
 # systems.
@@ -319,8 +320,8 @@ class JudgementCache(AbstractContextManager["JudgementCache"]):
         except sqlite3.OperationalError as error:
             raise CacheError(
                 f"{self._path}: cannot be used: {error}. It must be a writable file on a disk "
-                "with free space, and no other process may lock it for more than "
-                f"{_BUSY_S:.0f} s. LMMS_EGOPLAN_DATA sets the folder"
+                f"with free space ({state_of_volume(self._path.absolute())}), and no other process "
+                f"may lock it for more than {_BUSY_S:.0f} s. LMMS_EGOPLAN_DATA sets the folder"
             ) from error
         except sqlite3.DatabaseError as error:
             raise CacheError(

@@ -285,7 +285,7 @@ def test_a_volume_that_becomes_full_is_one_error_that_names_the_file(folder):
     message = result.stderr[result.stderr.index("lmms-egoplan: ") :]
     assert len(message.splitlines()) == 1
     assert message.startswith(f"lmms-egoplan: {out}/")
-    assert f"The volume {volume} has" in message
+    assert f"the volume {volume} has" in message
 
 
 @pytest.mark.whole
