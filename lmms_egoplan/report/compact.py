@@ -47,8 +47,13 @@ def _all_terminal_notes(report: BenchmarkReport[Any]) -> list[str]:
     notes.append(
         "In parentheses: coverage, the scored share of the benchmark's official questions."
     )
-    remarks: dict[str, None] = {}
+    tasks_by_remark: dict[str, list[str]] = {}
     for task in report.tasks:
         for remark in task.remarks:
-            remarks[f"{task.name}: {remark}"] = None
-    return [*notes, *remarks]
+            tasks_by_remark.setdefault(remark, []).append(task.name)
+    for remark, names in tasks_by_remark.items():
+        if len(names) == len(report.tasks):
+            notes.append(f"{remark[:1].upper()}{remark[1:]}")
+        else:
+            notes.append(f"{', '.join(names)}: {remark}")
+    return notes

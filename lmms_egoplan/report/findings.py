@@ -129,7 +129,7 @@ def _not_compared(title: str, headlines: Sequence[Headline], *, is_first: bool) 
             f"compared: {reasons}."
         )
     elif lines:
-        why = f" ({reasons})" if reasons else "; the reasons are next to the scores"
+        why = f" ({reasons})" if reasons else "; the reasons are with the scores"
         yield (
             f"Not compared{f' on {title}' if is_first else ''}: "
             f"{join_list(names, _MOST_NAMES)}{why}."

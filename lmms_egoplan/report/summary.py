@@ -3,6 +3,7 @@
 Each has its own columns.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -186,12 +187,15 @@ def number_table(sections: Sequence[Section]) -> tables.Table | None:
 
 
 def card_table(card: Card) -> tables.Table:
-    """Make a card's table for a terminal."""
-    rows = [
-        _texts(line)
-        | {"score": "; ".join(filter(None, (score_text(line), card.not_compared(line))))}
-        for line in card.lines
-    ]
+    """Make a card's table for a terminal, without the reasons in `reasons`."""
+    rows = []
+    for line in card.lines:
+        score = tables.with_interval(line.value, line.interval, line.decimals)
+        if line.value is not None and line.interval is None:
+            score += " (no interval)"
+        if line.apart and line.value is not None:
+            score += "; not compared"
+        rows.append(_texts(line) | {"score": score})
     title = f"{card.section.title}: {card.metric} ({card.task})"
     columns = (
         Column("run", "Run"),
@@ -201,6 +205,38 @@ def card_table(card: Card) -> tables.Table:
         Column("covered", "Coverage", decimals=1),
     )
     return tables.table_of_runs("terminal", title, columns, rows)
+
+
+def reasons(all_cards: Sequence[Card]) -> list[str]:
+    """Explain, once for all cards, which scores have no interval or are not compared."""
+    places: dict[str, dict[str, list[str]]] = {}
+    for card in all_cards:
+        for line in card.lines:
+            if line.value is None:
+                continue
+            problems = [f"Not compared ({reason})" for reason in line.apart]
+            if line.interval is None:
+                problems.append(f"No interval ({line.no_interval})")
+            for problem in problems:
+                runs = places.setdefault(problem, {})
+                runs.setdefault(line.run, []).append(f"{card.section.title} ({card.task})")
+    num_scores = Counter(
+        line.run for card in all_cards for line in card.lines if line.value is not None
+    )
+    return [f"{problem}: {_scope(runs, num_scores)}" for problem, runs in places.items()]
+
+
+def _scope(runs: Mapping[str, Sequence[str]], num_scores: Mapping[str, int]) -> str:
+    """Name runs with the same scores together. `runs` has the names of the scores of each."""
+    together: dict[tuple[str, ...], list[str]] = {}
+    for run, scores in runs.items():
+        is_every_score = len(scores) == num_scores[run]
+        together.setdefault(() if is_every_score else tuple(scores), []).append(run)
+    parts = []
+    for scores, names in together.items():
+        who = "all runs" if len(names) == len(num_scores) else ", ".join(names)
+        parts.append(f"{who} in {', '.join(scores)}" if scores else who)
+    return "; ".join(parts)
 
 
 def _numbers(line: Headline) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from lmms_egoplan.report.summary import (
     demo_runs,
     model_card,
     number_table,
+    reasons,
     short_table,
 )
 from lmms_egoplan.report.tables import Table, clean, csv_of, latex_of, markdown_of, show
@@ -128,8 +129,14 @@ def print_summary(sections: Sequence[Section], console: Console) -> None:
     for section in sections:
         for sentence in section.finding:
             _print_line(sentence, console)
-    for card in cards(sections):
+    all_cards = list(cards(sections))
+    for card in all_cards:
         print_table(card_table(card), console)
+    lines = reasons(all_cards)
+    if lines:
+        console.print()
+    for line in lines:
+        _print_line(line, console)
     demo = demo_runs(sections)
     if demo:
         _print_line(f"\n{DEMO_NOTE} {', '.join(demo)}.", console)

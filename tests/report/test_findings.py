@@ -14,7 +14,7 @@ from lmms_egoplan.report.document import Difference, Headline, Reference, Sectio
 from lmms_egoplan.report.findings import finding, ranked
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.sections import build_section
-from lmms_egoplan.report.summary import cards
+from lmms_egoplan.report.summary import card_table, cards, reasons
 from lmms_egoplan.secret_values import without_secrets
 from lmms_egoplan.stats.intervals import bootstrap_interval, score_interval
 from report.synthetic import write_run
@@ -123,6 +123,31 @@ def test_reasons_that_all_runs_share_are_printed_once():
         (card,) = cards([Section("bench", "Bench", "", lines, finding=findings(*lines))])
         assert card.not_compared(demo) == text
         assert card.not_compared(line("A", 45.0)) == ""
+
+
+def test_a_terminal_states_each_reason_once_with_the_scores_that_it_is_about():
+    """Here A is rated by the demo judge in both tasks, and B in the second one."""
+    judge = ("rated by the demo judge",)
+    other = {"task": "other", "no_interval": "few questions"}
+    lines = (
+        line("A", 1.0, apart=judge),
+        line("B", 2.0),
+        replace(line("A", 3.0, None, apart=judge), **other),
+        replace(line("B", 4.0, None, apart=(*judge, "other data")), **other),
+    )
+    all_cards = list(cards([Section("bench", "Bench", "", lines)]))
+    assert reasons(all_cards) == [
+        "Not compared (rated by the demo judge): A; B in Bench (other)",
+        "Not compared (other data): B in Bench (other)",
+        "No interval (few questions): all runs in Bench (other)",
+    ]
+    cells = [row.values[1] for card in all_cards for row in card_table(card).rows]
+    assert cells == [
+        "2.0 (0.0 to 100.0)",
+        "1.0 (0.0 to 100.0); not compared",
+        "4.0 (no interval); not compared",
+        "3.0 (no interval); not compared",
+    ]
 
 
 @given(st.lists(st.tuples(st.floats(-50, 50), st.floats(0, 30)), min_size=3, max_size=3))
