@@ -7,6 +7,8 @@ from typing import Any
 
 import yaml
 
+from lmms_egoplan.errors import LmmsEgoplanError
+
 
 def _installed_tasks() -> Path:
     """Return the ``tasks/`` folder.
@@ -28,11 +30,18 @@ def data_root() -> Path:
     """Return the root folder of the prepared data.
 
     It is ``$LMMS_EGOPLAN_DATA``, else ``~/.cache/lmms_egoplan``.
+
+    Raises:
+        LmmsEgoplanError: The variable is not set, and the user has no home folder.
     """
-    configured = os.environ.get("LMMS_EGOPLAN_DATA")
-    if configured:
+    configured = os.environ.get("LMMS_EGOPLAN_DATA") or "~/.cache/lmms_egoplan"
+    try:
         return Path(configured).expanduser()
-    return Path.home() / ".cache" / "lmms_egoplan"
+    except RuntimeError as error:
+        raise LmmsEgoplanError(
+            "HOME is not set, and the user has no home folder; set LMMS_EGOPLAN_DATA to the folder "
+            "of the prepared data"
+        ) from error
 
 
 def module_yaml(module: str) -> Any:

@@ -1,5 +1,6 @@
 """Store prepared data on disk: one folder per benchmark and split, written atomically."""
 
+import errno
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 _SUMMARY = "summary.json"
+_UNWRITABLE = (errno.EACCES, errno.EDQUOT, errno.ENOSPC, errno.ENOTDIR, errno.EPERM, errno.EROFS)
 
 
 class _Summary(Checked):
@@ -64,6 +66,25 @@ def without_bars() -> Iterator[None]:
     finally:
         for library in libraries:
             library.enable_progress_bars()
+
+
+@contextmanager
+def hub_files() -> Iterator[None]:
+    """Hide the bars of the hub's client. Name the variable if its folder cannot be written to.
+
+    Raises:
+        LmmsEgoplanError: The folder cannot be written to.
+    """
+    try:
+        with without_bars():
+            yield
+    except OSError as error:
+        if error.errno not in _UNWRITABLE:  # such as errors of the network
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        raise LmmsEgoplanError(
+            f"{where}{error.strerror}; set HF_HOME to a folder that you can write to"
+        ) from error
 
 
 def load_summary(benchmark: str, split: str) -> dict[str, Any] | None:

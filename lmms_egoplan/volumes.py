@@ -80,28 +80,33 @@ def is_full(error: Exception) -> bool:
     return any(text in message for text in _FULL_TEXTS)
 
 
-def explain(error: Exception, prepared: Path) -> str:
+def explain(error: Exception, prepared: Path | None) -> str:
     """Describe an error of the operating system, or about a full volume, in one line.
 
     It names the file. If a volume is full or read-only, it names the volume and its free space.
 
     Args:
         error: The error.
-        prepared: Root folder of the prepared data.
+        prepared: Root folder of the prepared data; None if it is not set.
     """
     name = getattr(error, "filename", None)
-    if is_full(error):
-        if name is None:
+    number = getattr(error, "errno", None)
+    if name is None:
+        if is_full(error):
             return _problem(_path_on_fullest_volume(prepared), error)
-        file = Path(os.fsdecode(name)).absolute()
-        is_prepared = file.is_relative_to(prepared.absolute())
-        folder = ", or set another folder with LMMS_EGOPLAN_DATA" if is_prepared else ""
-        return f"{_problem(file, error)}{folder}"
-    reason = _reason(error)
-    if name is None or getattr(error, "strerror", None) is None:
-        return reason
-    reason = _ANOTHER.get(getattr(error, "errno", 0), reason)
-    return f"{os.fsdecode(name)}: {reason}"
+        return _reason(error)
+    file = Path(os.fsdecode(name))
+    if is_full(error):
+        problem = _problem(file.absolute(), error)
+    else:
+        problem = f"{file}: {_ANOTHER.get(number or 0, _reason(error))}"
+    if prepared is not None and _is_above_or_below(file.absolute(), prepared.absolute()):
+        return f"{problem}. LMMS_EGOPLAN_DATA sets the folder of the prepared data"
+    return problem
+
+
+def _is_above_or_below(path: Path, other: Path) -> bool:
+    return path.is_relative_to(other) or other.is_relative_to(path)
 
 
 def _problem(file: Path, error: Exception) -> str:
@@ -129,13 +134,15 @@ def state_of_volume(path: Path) -> str:
     return f"the volume {volume} has {free:,} bytes free"
 
 
-def _path_on_fullest_volume(prepared: Path) -> Path:
+def _path_on_fullest_volume(prepared: Path | None) -> Path:
     """Return the path whose volume has the least space, among those that commands write to.
 
     These are the working directory, the folder of temporary files, the prepared data, and the file
     that the output is redirected to.
     """
-    paths = [Path.cwd(), Path(tempfile.gettempdir()), prepared.absolute()]
+    paths = [Path.cwd(), Path(tempfile.gettempdir())]
+    if prepared is not None:
+        paths.append(prepared.absolute())
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             paths.insert(0, Path(f"/proc/self/fd/{stream.fileno()}").resolve(strict=True))

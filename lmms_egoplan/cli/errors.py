@@ -2,6 +2,7 @@
 
 import os
 import sys
+from pathlib import Path
 from typing import Any, NoReturn
 
 import typer
@@ -42,14 +43,23 @@ class RootGroup(TyperGroup):
         except LmmsEgoplanError as error:
             _end(str(error))
         except Exception as error:
-            from lmms_egoplan.paths import data_root
             from lmms_egoplan.volumes import explain, is_full
 
             if not isinstance(error, OSError) and not is_full(error):
                 raise
             if ctx.invoked_subcommand == _LM_EVAL:
                 raise
-            _end(explain(error, data_root()))
+            _end(explain(error, _prepared()))
+
+
+def _prepared() -> Path | None:
+    """Return the root of the prepared data; None if it is not set and there is no home folder."""
+    from lmms_egoplan.paths import data_root
+
+    try:
+        return data_root()
+    except LmmsEgoplanError:
+        return None
 
 
 def _end(message: str) -> NoReturn:

@@ -16,15 +16,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import combinations, islice, product
 
-from nltk.stem.snowball import SnowballStemmer
-
 from lmms_egoplan.paths import module_yaml
+from lmms_egoplan.stemming import snowball_stem
 
 _WORDS = module_yaml(__file__)
 _IGNORED = frozenset(_WORDS["ignored"])
 _LEADING = frozenset(_WORDS["leading"])
 _BASE_FORMS = {form: base for base, forms in _WORDS["forms"].items() for form in forms}
-_STEM = SnowballStemmer("english").stem
 _INFLECTED = re.compile(
     r"""
     ([a-z]*?[aeiouy][a-z]*?)          # a word with a vowel
@@ -90,7 +88,7 @@ def stem(word: str) -> str:
     ('put', 'take', 'knife', 'in')
     """
     base_form = _BASE_FORMS.get(word, word)
-    return str(_STEM(base_form))
+    return snowball_stem(base_form)
 
 
 @cache

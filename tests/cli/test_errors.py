@@ -80,7 +80,41 @@ def test_the_file_is_named_whatever_writes_it(tmp_path, monkeypatch):
     assert result.exit_code == 1
     assert line.startswith(f"lmms-egoplan: {tmp_path}/volume/data/egothink")
     assert f"the volume {volume} has" in line
-    assert line.endswith("or set another folder with LMMS_EGOPLAN_DATA")
+    assert line.endswith("LMMS_EGOPLAN_DATA sets the folder of the prepared data")
+
+
+def test_without_a_home_folder_the_variable_is_named_and_words_have_stems(tmp_path):
+    """As with ``docker run --user 12345``: no entry in /etc/passwd, and no HOME."""
+    code = """
+import os, pwd
+
+def no_entry(uid):
+    raise KeyError(uid)
+
+pwd.getpwuid = no_entry
+from typer.testing import CliRunner
+from lmms_egoplan.cli import app
+from lmms_egoplan.stemming import snowball_stem
+
+print(CliRunner().invoke(app, ["data", "status"]).stderr, end="")
+os.environ["LMMS_EGOPLAN_DATA"] = "data"
+print(CliRunner().invoke(app, ["data", "status"]).stdout.splitlines()[0])
+print(snowball_stem("shelves"), "HOME" in os.environ)
+"""
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("HOME", "LMMS_EGOPLAN_DATA")
+    }
+    command = [sys.executable, "-c", code]
+    ran = subprocess.run(
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    error, status, stem = ran.stdout.splitlines()
+    assert error.startswith("lmms-egoplan: HOME is not set")
+    assert "LMMS_EGOPLAN_DATA" in error
+    assert status.startswith("Nothing is prepared in data")
+    assert stem == "shelv False"
 
 
 def test_a_progress_bar_ends_before_the_error():

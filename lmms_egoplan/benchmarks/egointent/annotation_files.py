@@ -23,7 +23,7 @@ from lmms_egoplan.jsonl import (
     read_csv,
     read_text,
 )
-from lmms_egoplan.storage import without_bars
+from lmms_egoplan.storage import hub_files
 from lmms_egoplan.validation import (
     listing,
     quoted,
@@ -327,13 +327,13 @@ def _download() -> Path:
 
     patterns = [f"*{suffix}" for suffix in _SUFFIXES]
     try:
-        with without_bars():
+        with hub_files():
             return Path(
                 snapshot_download(HUB_DATASET, repo_type="dataset", allow_patterns=patterns)
             )
     except Exception as error:  # the hub client and its HTTP client share no base class
         raise LmmsEgoplanError(
-            f"{HUB_DATASET}: cannot download it from the hub: {error}\nTo prepare without the hub, "
+            f"{HUB_DATASET}: cannot download it from the hub: {error}. To prepare without the hub, "
             "copy the dataset to this machine and run: lmms-egoplan data prepare egointent DIR "
             "--videos DIR"
         ) from error

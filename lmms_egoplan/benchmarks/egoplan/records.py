@@ -21,7 +21,7 @@ from lmms_egoplan.benchmarks.file_kinds import (
 from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import REPEATED, JsonObject, check_record, read_json
-from lmms_egoplan.storage import without_bars
+from lmms_egoplan.storage import hub_files
 from lmms_egoplan.validation import Checked, Expected, Text, expected, listing, problem, quoted
 
 Split = Literal["val", "test"]
@@ -458,7 +458,7 @@ def _download() -> Path:
     from huggingface_hub import hf_hub_download
 
     try:
-        with without_bars():
+        with hub_files():
             return Path(hf_hub_download(HUB_DATASET, BENCH2_FILE, repo_type="dataset"))
     except Exception as error:  # The hub's client and the network raise many kinds of errors.
         raise LmmsEgoplanError(

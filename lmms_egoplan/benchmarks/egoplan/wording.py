@@ -6,11 +6,9 @@ from collections.abc import Iterable
 from functools import cache
 from itertools import accumulate
 
-from nltk.stem.snowball import SnowballStemmer
-
 from lmms_egoplan.benchmarks.egoplan.statistics import ARTICLES, NO_OBJECTS
+from lmms_egoplan.stemming import snowball_stem
 
-_STEM = cache(SnowballStemmer("english").stem)
 _DETERMINERS = frozenset(
     ("his", "her", "its", "my", "our", "some", "that", "their", "these", "this", "those", "your")
 )
@@ -22,8 +20,12 @@ _IRREGULAR = {
     "loaves": "loaf",
     "shelves": "shelf",
 }
-# Words that may begin another part of a phrase: "on" in "put plate on rack".
-_LINKS = frozenset(_STEM(word) for word in NO_OBJECTS - {"and", "using"})
+
+
+@cache
+def _links() -> frozenset[str]:
+    """Return the words that may begin another part of a phrase: "on" in "put plate on rack"."""
+    return frozenset(snowball_stem(word) for word in NO_OBJECTS - {"and", "using"})
 
 
 def tidy(text: str) -> str:
@@ -49,7 +51,7 @@ def stems(text: str) -> tuple[str, ...]:
     ('put', 'knife', 'on', 'shelf')
     """
     return tuple(
-        _STEM(_IRREGULAR.get(word, word))
+        snowball_stem(_IRREGULAR.get(word, word))
         for word in normalised(text).split()
         if word not in _DETERMINERS
     )
@@ -58,7 +60,8 @@ def stems(text: str) -> tuple[str, ...]:
 @cache
 def content(text: str) -> tuple[str, ...]:
     """Return the stems of a text's words, without determiners, prepositions and conjunctions."""
-    return tuple(stem for stem in stems(text) if stem not in _LINKS and stem not in ("and", "then"))
+    ignored = {*_links(), "and", "then"}
+    return tuple(word for word in stems(text) if word not in ignored)
 
 
 @cache
@@ -76,9 +79,9 @@ def near_key(text: str) -> tuple[tuple[int, str], ...]:
     False
     """
     words = stems(text)
-    if words[2:] and words[-1] in _LINKS:
+    if words[2:] and words[-1] in _links():
         words = (words[0], words[-1], *words[1:-1])
-    parts = accumulate(position > 1 and word in _LINKS for position, word in enumerate(words))
+    parts = accumulate(position > 1 and word in _links() for position, word in enumerate(words))
     return tuple(sorted(zip(parts, words, strict=True)))
 
 

@@ -15,7 +15,7 @@ from lmms_egoplan.jsonl import check_record, read_json
 from lmms_egoplan.media.image_files import check_image
 from lmms_egoplan.media.layout import Layout, all_missing, no_folder
 from lmms_egoplan.progress import track
-from lmms_egoplan.storage import without_bars
+from lmms_egoplan.storage import hub_files
 from lmms_egoplan.validation import Checked, Text, listing, quoted
 
 if TYPE_CHECKING:
@@ -240,13 +240,13 @@ def _load_config(where: str, config: str) -> "Dataset":
     from datasets.exceptions import DatasetGenerationError
 
     try:
-        with without_bars():
+        with hub_files():
             splits: DatasetDict = load_dataset(HUB_DATASET, config)
     except Exception as error:
         # datasets, hub client, HTTP client and pyarrow have no common base class
         cause = f": {error.__cause__}" if isinstance(error, DatasetGenerationError) else ""
         raise LmmsEgoplanError(
-            f"{where}: cannot load from the hub: {error}{cause}\n"
+            f"{where}: cannot load from the hub: {error}{cause}. "
             f"Without the hub: lmms-egoplan data prepare egothink DIR. {_LAYOUT}"
         ) from error
     if len(splits) != 1:

@@ -19,6 +19,7 @@ from lmms_egoplan.jsonl import member
 from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.ranking.audits import RANKING, ranking_flaw
 from lmms_egoplan.report.answers import read_tasks
+from lmms_egoplan.report.egoplan.baselines import baseline_points
 from lmms_egoplan.report.run import Run, TaskRun
 from lmms_egoplan.report.scores import Answer, Key, ScoredTask, in_percent, mean_of
 from lmms_egoplan.report.tables import Value
@@ -332,9 +333,6 @@ def baseline_series(docs: Mapping[Key, Doc], series: Sequence[Series]) -> Iterat
         docs: The questions that were asked and are available.
         series: Tasks with these questions, at least one.
     """
-    # Importing nltk takes seconds.
-    from lmms_egoplan.report.egoplan.baselines import baseline_points
-
     if not docs:
         return
     of = series[0].of
