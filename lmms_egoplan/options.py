@@ -51,7 +51,12 @@ Splits = Annotated[
 ]
 EpicKitchens = Annotated[
     Path | None,
-    typer.Option(help="Folder with EPIC-KITCHENS' RGB frames, such as `P01/rgb_frames/`."),
+    typer.Option(
+        help=(
+            "Folder with EPIC-KITCHENS' RGB frames, such as `P01/rgb_frames/`, or "
+            "EPIC-KITCHENS-55's `frames_rgb_flow`."
+        )
+    ),
 ]
 Ego4d = Annotated[Path | None, typer.Option(help="Folder with Ego4D's videos, `<video_id>.mp4`.")]
 EpicVideoInfo = Annotated[
