@@ -247,11 +247,11 @@ def problems_in(error: ValidationError, record_type: Any = None) -> list[str]:
     lines = []
     for field, of_field in texts.items():
         wanted = [text for text in of_field if text.startswith(_EXPECTED_PREFIX)]
-        others = [text for text in of_field if text not in wanted]
+        descriptions = [text for text in of_field if text not in wanted]
         if wanted:
             what = " or ".join(text.removeprefix(_EXPECTED_PREFIX) for text in wanted)
-            others.append(f"{_EXPECTED_PREFIX}{what}, found {quoted(values[field])}")
-        lines += [f"{field}: {text}" if field else text for text in others]
+            descriptions.append(f"{_EXPECTED_PREFIX}{what}, found {quoted(values[field])}")
+        lines += [f"{field}: {text}" if field else text for text in descriptions]
     # An unknown field is often the cause of the other problems.
     return sorted(lines, key=lambda line: _UNKNOWN_FIELD not in line)
 

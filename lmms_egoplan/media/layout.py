@@ -14,6 +14,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
+from lmms_egoplan.text import join_list
+
 _ARCHIVE = re.compile(r".+?(\.zip|\.tgz|\.tar(?:\.[a-z0-9]+)?)", re.IGNORECASE)
 _FRAME = re.compile(r"frame_\d+\.jpg", re.IGNORECASE)
 # A wrong folder is searched this far, so that a message comes within a second.
@@ -103,8 +105,7 @@ def _finding(root: Path, layout: Layout) -> str:
     if description:
         return f"{description}; {expected}"
     names = [f"{path.name}/" if path.is_dir() else path.name for path in _listing(root)]
-    others = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"The folder contains {', '.join(names[:3])}{others}; {expected}"
+    return f"The folder contains {join_list(names, 3)}; {expected}"
 
 
 def _items(number: int, layout: Layout) -> str:
@@ -135,21 +136,21 @@ def _archives(entries: Sequence[Path], root: Path, layout: Layout) -> str:
     if not archives:
         return ""
     names = {name.lower() for name in layout.names}
-    own = [path for path in archives if _without_archive_suffix(path).lower() in names]
-    found = own or archives
+    of_items = [path for path in archives if _without_archive_suffix(path).lower() in names]
+    chosen = of_items or archives
     target: Path | Literal["own folder", "same folder"] = root
-    if own and layout.has_folders:
-        target = "same folder" if _top_folder(own[0]) else "own folder"
-    command = _extraction(found, target)
-    return f"Found {_counted(found, 'archive')}. Extract {_it(found)}: {command}"
+    if of_items and layout.has_folders:
+        target = "same folder" if _top_folder(of_items[0]) else "own folder"
+    command = _extraction(chosen, target)
+    return f"Found {_counted(chosen, 'archive')}. Extract {_it(chosen)}: {command}"
 
 
 def _other_spellings(entries: Sequence[Path], layout: Layout) -> str:
     """Describe files and folders whose name is that of an item, except for case and suffix."""
     names = {name.lower() for name in layout.names}
-    found = [path for path in entries if path.stem.lower() in names]
-    folders = [path for path in found if path.is_dir()]
-    files = [path for path in found if not path.is_dir()]
+    similar_paths = [path for path in entries if path.stem.lower() in names]
+    folders = [path for path in similar_paths if path.is_dir()]
+    files = [path for path in similar_paths if not path.is_dir()]
     if layout.has_folders and folders:
         with_frames = [path for path in folders if has_frames(path)]
         if with_frames:
