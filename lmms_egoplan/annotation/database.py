@@ -33,6 +33,7 @@ from lmms_egoplan.annotation.tables import (
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import lock_file, whole_file, write_whole
 from lmms_egoplan.text import clean_text
+from lmms_egoplan.volumes import with_path_in_error
 
 # Seed of the order of items.
 _SEED = 0
@@ -230,7 +231,8 @@ class Database:
         with whole_file(target) as unfinished:
             unfinished.touch(0o600)
             with closing(sqlite3.connect(unfinished)) as copy, self._reading() as connection:
-                connection.backup(copy)
+                with with_path_in_error(target):  # otherwise, the copied database is named
+                    connection.backup(copy)
                 check_whole(copy)
                 (labels,) = copy.execute("SELECT count(*) FROM labelled").fetchone()
         return labels
