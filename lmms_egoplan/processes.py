@@ -2,9 +2,9 @@
 
 import atexit
 import os
+import select
 import signal
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -38,9 +38,9 @@ def end_on_signals() -> None:
     """End this process and its children after Ctrl-C or SIGTERM.
 
     Call this function in the main thread. The first signal raises KeyboardInterrupt in the main
-    thread, with the signal's number. Later signals do not interrupt the cleanup. Two seconds after
-    a second Ctrl-C, or after SIGTERM, the process ends even if a thread is blocked. A signal that
-    is already ignored, as with nohup, is still ignored.
+    thread, with the signal's number. A second signal ends the process at once. After SIGTERM, the
+    process ends two seconds later, even if a thread is blocked. A signal that is already ignored,
+    as with nohup, is still ignored.
     """
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
@@ -54,9 +54,16 @@ def end_on_signals() -> None:
     threading.Thread(target=_watch, args=(reading,), name="signals", daemon=True).start()
 
 
-def end_children() -> None:
-    """Kill all descendants of this process."""
+def end_children(grace_s: float = 0.0) -> None:
+    """Kill all descendants of this process.
+
+    Args:
+        grace_s: Seconds to wait until they end by themselves, as after Ctrl-C in a terminal, which
+            signals them, too.
+    """
     children = psutil.Process().children(recursive=True)
+    if grace_s:
+        _, children = psutil.wait_procs(children, timeout=grace_s)
     for child in children:
         with suppress(psutil.Error):
             child.kill()
@@ -105,12 +112,10 @@ def _restore_signals() -> None:
 
 
 def _watch(reading: int) -> None:
-    interrupts = 0
-    number = 0
-    while interrupts < 2 and number != signal.SIGTERM:
+    number = os.read(reading, 1)[0]
+    # Ctrl-C may take its time: who is in a hurry presses it again.
+    grace_s = _GRACE_S if number == signal.SIGTERM else None
+    if select.select([reading], [], [], grace_s)[0]:
         number = os.read(reading, 1)[0]
-        if number == signal.SIGINT:
-            interrupts += 1
-    time.sleep(_GRACE_S)
     end_children()
     os._exit(128 + number)

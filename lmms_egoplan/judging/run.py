@@ -34,6 +34,7 @@ from lmms_egoplan.judging.text import is_filtered
 from lmms_egoplan.judging.token_log import TokenLog
 from lmms_egoplan.judging.tokens import ReplyTokens, StepUsage
 from lmms_egoplan.judging.usage import Verdicts
+from lmms_egoplan.run_events import JUDGEMENT, record_event
 
 if TYPE_CHECKING:
     from lmms_egoplan.judging.batches import Batches
@@ -347,6 +348,15 @@ class PromptRun:
         """
         judgement = outcome.judgement
         refusal = outcome.refusal
+        record_event(
+            JUDGEMENT,
+            step=self._prompts.step_title,
+            key=key,
+            is_rated=judgement.error is None,
+            model=self._settings.model,
+            prompt_tokens=judgement.prompt_tokens,
+            reply_tokens=judgement.completion_tokens,
+        )
         self._leases.finish(key, judgement if outcome.is_answered else None)
         self._settle(key, judgement, "judged", is_refused=refusal is not None)
         # Without a scale, a refused prompt may just be too long for the model.

@@ -1,8 +1,9 @@
 """Count what a run asks, from the prepared data: questions, images and requests to judges."""
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -12,14 +13,12 @@ from lmms_egoplan.benchmarks.conditions import no_visual
 from lmms_egoplan.benchmarks.subset import mark
 from lmms_egoplan.judging.judgement import DEMO
 from lmms_egoplan.judging.settings import JudgeSettings, judge_settings
-from lmms_egoplan.judging.tokens import StepUsage
+from lmms_egoplan.judging.tokens import ReplyTokens, StepUsage
 from lmms_egoplan.judging.usage import LlmOptions
 from lmms_egoplan.launch.plan import Plan
-from lmms_egoplan.launch.tasks import Task
+from lmms_egoplan.launch.tasks import Task, leaf_tasks
+from lmms_egoplan.run_events import JUDGEMENT
 from lmms_egoplan.task_files import read_task_file
-
-if TYPE_CHECKING:
-    from lmms_egoplan.report.run import TaskRun
 
 # The function that a task without media has as ``doc_to_visual``.
 _NO_VISUAL = f"{no_visual.__module__}.{no_visual.__name__}"
@@ -41,6 +40,7 @@ class TaskCounts:
             video file.
         judge_requests: Number of requests to judges, at most, without repeats. Stored judgements
             need none.
+        group: The value of ``--tasks`` to which the task belongs; "" for the task itself.
     """
 
     task: str
@@ -49,6 +49,24 @@ class TaskCounts:
     requests: int
     images: int | None
     judge_requests: int
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What earlier starts of a run have stored.
+
+    Attributes:
+        answers: Number of answered questions by task; empty if only the total is known.
+        total: Number of all answered questions, or of requests to the model.
+        unit: What `total` counts.
+        judgements: Number of stored judgements.
+    """
+
+    answers: Mapping[str, int]
+    total: int
+    unit: str
+    judgements: int
 
 
 def count_tasks(plan: Plan) -> list[TaskCounts]:
@@ -57,31 +75,59 @@ def count_tasks(plan: Plan) -> list[TaskCounts]:
     Raises:
         LmmsEgoplanError: A split is not prepared, or a task cannot ask its questions.
     """
-    return [_count(plan, task) for task in plan.leaves.values()]
+    groups: dict[str, str] = {}
+    for name in plan.tasks:
+        for task in leaf_tasks(plan.harness, [name]):
+            groups.setdefault(task, name)
+    return [_count(plan, task, groups[task.name]) for task in plan.leaves.values()]
 
 
-def print_counts(counts: Sequence[TaskCounts]) -> None:
-    """Print the counts of each task, and of all together."""
+def print_counts(counts: Sequence[TaskCounts], stored: Stored | None = None) -> None:
+    """Print the counts of each task or group of tasks, and of all together.
+
+    Args:
+        counts: The counts of each task.
+        stored: What need not be asked again; None if nothing is stored.
+    """
+    with_answers = stored is not None and bool(stored.answers)
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
     table.add_column("task", no_wrap=True, overflow="fold")
-    for title in ("questions", "images", "requests to the judge"):
+    titles = ["questions", "images", "requests to the judge"]
+    if with_answers:
+        titles.insert(1, "answered")
+    for title in titles:
         table.add_column(title, justify="right")
+    groups: defaultdict[str, list[TaskCounts]] = defaultdict(list)
     for task in counts:
-        table.add_row(task.task, *_cells(task))
-    if len(counts) > 1:
+        groups[task.group or task.task].append(task)
+    for name, tasks in groups.items():
+        is_all = len(groups) == 1
+        table.add_row(name, *_cells(tasks, stored, is_all=is_all))
+    if len(groups) > 1:
         table.add_section()
-        table.add_row("all tasks", *_cells(_total(counts)))
+        table.add_row("all tasks", *_cells(counts, stored, is_all=True))
     Console().print(table)
+    if stored is not None and not with_answers:
+        print(f"{stored.total:,} {stored.unit} are already answered.")
 
 
-def _cells(counts: TaskCounts) -> list[str]:
+def _cells(tasks: Sequence[TaskCounts], stored: Stored | None, *, is_all: bool) -> list[str]:
+    """Return the counts of some tasks. Stored judgements are known for all tasks together."""
+    counts = _total(tasks)
     images = _NOT_DETERMINED if counts.images is None else f"{counts.images:,}"
     judge_requests = f"up to {counts.judge_requests:,}" if counts.judge_requests else "none"
-    return [f"{counts.questions:,}", images, judge_requests]
+    cells = [f"{counts.questions:,}", images, judge_requests]
+    if stored is not None:
+        if stored.answers:
+            answered = sum(stored.answers.get(task.task, 0) for task in tasks)
+            cells.insert(1, f"{answered:,}")
+        if is_all and counts.judge_requests and stored.judgements:
+            cells[-1] += f", {min(stored.judgements, counts.judge_requests):,} stored"
+    return cells
 
 
 def _total(counts: Sequence[TaskCounts]) -> TaskCounts:
-    """Return the sums over all tasks. The number of images is unknown if that of a task is."""
+    """Return the sums over some tasks. The number of images is unknown if that of a task is."""
     images: int | None = 0
     for task in counts:
         if images is None or task.images is None:
@@ -112,26 +158,25 @@ def check_prices(plan: Plan, options: LlmOptions) -> None:
             options.price(settings.model)
 
 
-def used_steps(
-    plan: Plan, tasks: "Mapping[str, TaskRun]", counts: Sequence[TaskCounts]
-) -> list[StepUsage]:
-    """Return the tokens of the judges of a run, as its results report them.
+def used_steps(plan: Plan, events: Iterable[Mapping[str, Any]]) -> list[StepUsage]:
+    """Return the requests and tokens of judges by benchmark, without those of stored judgements.
 
-    They are what the judgements cost when made.
+    Args:
+        plan: The run.
+        events: The events of one start; see `run_events`.
     """
-    steps: list[StepUsage] = []
-    questions = {task.task: task.questions for task in counts}
-    for name, task in plan.leaves.items():
-        settings = paid_judge(task)
-        if settings is None:
-            continue
-        sent = int(tasks[name].number("judge_prompt_tokens") or 0)
-        received = int(tasks[name].number("judge_reply_tokens") or 0)
-        known = int(tasks[name].number("judge_tokens_of") or 0)
-        missing = questions[name] - known
-        unknown = f"an unknown number for {missing} answers of {name}" if missing else ""
-        steps.append(StepUsage(name, None, sent, received, settings.model, unknown))
-    return steps
+    titles = dict.fromkeys(task.benchmark.title for task in plan.leaves.values())
+    longest_first = sorted(titles, key=len, reverse=True)
+    tokens: defaultdict[tuple[str, str], list[ReplyTokens]] = defaultdict(list)
+    for event in events:
+        if event["kind"] == JUDGEMENT:
+            step = event["step"]
+            title = next((title for title in longest_first if step.startswith(title)), step)
+            reply = ReplyTokens(event["prompt_tokens"], event["reply_tokens"])
+            tokens[title, event["model"]].append(reply)
+    return [
+        StepUsage.of_replies(title, replies, model) for (title, model), replies in tokens.items()
+    ]
 
 
 def paid_judge(task: Task) -> JudgeSettings | None:
@@ -144,7 +189,7 @@ def paid_judge(task: Task) -> JudgeSettings | None:
     return settings
 
 
-def _count(plan: Plan, task: Task) -> TaskCounts:
+def _count(plan: Plan, task: Task, group: str) -> TaskCounts:
     content = read_task_file(task.path)
     rows = _rows(plan, task, content)
     judge_requests = 0
@@ -157,6 +202,7 @@ def _count(plan: Plan, task: Task) -> TaskCounts:
         requests=sum(len(choices) for choices in rows["choices"]) if task.ranks else len(rows),
         images=_images(plan, task, content, rows),
         judge_requests=judge_requests,
+        group=group,
     )
 
 

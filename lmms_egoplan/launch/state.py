@@ -9,7 +9,6 @@ import math
 import platform
 import shlex
 import sqlite3
-import subprocess
 import sys
 import time
 from collections import defaultdict
@@ -30,17 +29,18 @@ from rich.table import Table
 from lmms_egoplan import __version__
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import decode, read_json
-from lmms_egoplan.launch.counts import TaskCounts
+from lmms_egoplan.judging.cache import JudgementCache, default_cache_path
+from lmms_egoplan.launch.counts import Stored, TaskCounts
 from lmms_egoplan.launch.plan import CACHE, Plan
+from lmms_egoplan.run_events import JUDGEMENT, EventReader
 from lmms_egoplan.text import percent
 from lmms_egoplan.validation import Checked, read_as
 
 STATE = "run.json"
+EVENTS_FILE = "events.jsonl"
+"""File of `run_events`: warnings and judgements of all starts."""
 # Key of all tasks together, if the cache does not name them.
 _ALL = "all requests"
-FIRST_ANSWERS = 20
-"""A run prints the expected time after this many new answers."""
-_POLL_S = 10.0
 _HOUR_S = 3600
 
 
@@ -58,6 +58,7 @@ class RunState(Checked):
         host: Name of the machine that started it.
         process: ID of the harness's process, and its start in seconds since the epoch; None if a
             script starts it.
+        failure: Why the last start failed; "" if it did not, or was interrupted.
     """
 
     settings: dict[str, Any]
@@ -68,9 +69,15 @@ class RunState(Checked):
     streams: bool
     host: str
     process: list[float] | None
+    failure: str = ""
     package: dict[str, str] = Field(
         default_factory=lambda: {"name": "lmms-egoplan", "version": __version__}
     )
+
+    @property
+    def unit(self) -> str:
+        """The things that the totals count."""
+        return "requests" if _ALL in self.totals else "questions"
 
 
 @dataclass(frozen=True)
@@ -111,6 +118,11 @@ class RunProgress:
     overall: Progress
 
 
+def repeated_command() -> str:
+    """Return the command that repeats this one."""
+    return shlex.join(["lmms-egoplan", *sys.argv[1:]])
+
+
 def write_state(plan: Plan, counts: Sequence[TaskCounts], process: int | None = None) -> RunState:
     """Write ``run.json`` when a run starts, and return its content.
 
@@ -131,15 +143,26 @@ def write_state(plan: Plan, counts: Sequence[TaskCounts], process: int | None = 
         settings=plan.settings(),
         totals=totals,
         covers=covers,
-        command=shlex.join(["lmms-egoplan", *sys.argv[1:]]),
+        command=repeated_command(),
         started=time.time(),
         streams=plan.backend.is_ours,
         host=platform.node(),
         process=None if process is None else [process, psutil.Process(process).create_time()],
     )
-    text = json.dumps(state.model_dump(), indent=1, ensure_ascii=False)
-    write_whole(plan.out / STATE, f"{text}\n")
+    _write(plan.out, state)
     return state
+
+
+def write_failure(folder: Path, failure: str) -> None:
+    """Write to ``run.json`` why the run failed."""
+    state = read_state(folder)
+    if state is not None:
+        _write(folder, state.model_copy(update={"failure": failure}))
+
+
+def _write(folder: Path, state: RunState) -> None:
+    text = json.dumps(state.model_dump(), indent=1, ensure_ascii=False)
+    write_whole(folder / STATE, f"{text}\n")
 
 
 def read_state(folder: Path) -> RunState | None:
@@ -162,7 +185,7 @@ def is_running(state: RunState) -> bool:
 
     It may work even if its parent was killed.
     """
-    if state.process is None or state.host != platform.node():
+    if state.process is None or not is_local(state):
         return False
     number, created = state.process
     try:
@@ -170,6 +193,39 @@ def is_running(state: RunState) -> bool:
         return abs(process.create_time() - created) < 1 and process.status() != psutil.STATUS_ZOMBIE
     except (psutil.Error, ValueError):
         return False
+
+
+def is_local(state: RunState) -> bool:
+    """Return whether a run was started on this machine."""
+    return state.host == platform.node()
+
+
+def read_events(folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield the events of all starts of a run; see `run_events`."""
+    return EventReader(folder / EVENTS_FILE).read()
+
+
+def read_stored(plan: Plan) -> Stored | None:
+    """Return what earlier starts of a run have stored; None if there was none.
+
+    Raises:
+        LmmsEgoplanError: ``run.json`` is damaged.
+        CacheError: The database of judgements cannot be used.
+    """
+    state = read_state(plan.out)
+    if state is None:
+        return None
+    progress = progress_of(plan.out, state)
+    keys = set()
+    for event in read_events(plan.out):
+        if event["kind"] == JUDGEMENT and event["is_rated"]:
+            keys.add(event["key"])
+    judgements = 0
+    if keys:
+        with JudgementCache(default_cache_path()) as cache:
+            judgements = len(cache.load(keys))
+    answers = {task: part.done for task, part in progress.tasks.items()}
+    return Stored(answers, progress.overall.done, state.unit, judgements)
 
 
 def progress_of(folder: Path, state: RunState) -> RunProgress:
@@ -210,7 +266,7 @@ def _rate(times: Sequence[float], end: float | None) -> float | None:
 def show_progress(folder: Path, state: RunState) -> bool:
     """Print whether a run works and how far it is, unless it is finished.
 
-    Return whether it works without results.
+    Return whether this is all about it: it works or was interrupted, and has no results.
     """
     working = is_running(state)
     results = [*(folder / "results").rglob("*results*.json")]
@@ -224,71 +280,11 @@ def show_progress(folder: Path, state: RunState) -> bool:
             "when it has all of them."
         )
     typer.echo()
-    return working and not results
+    was_interrupted = state.process is not None and not state.failure and is_local(state)
+    return (working or was_interrupted) and not results
 
 
-@dataclass
-class Forecast:
-    """Expects the time that is left, from the first answers on, and again as their number doubles.
-
-    Attributes:
-        total: Number of all questions; for lm-eval, of all requests.
-        unit: What is counted.
-    """
-
-    total: int
-    unit: str
-    _start: float | None = None
-    _done_at_start: int = 0
-    _next: int = FIRST_ANSWERS
-
-    def update(self, seconds: float, done: int) -> str | None:
-        """Return a line for the user, or None.
-
-        Args:
-            seconds: Time on any clock.
-            done: Number of answers, with those of earlier starts.
-        """
-        new = done - self._done_at_start
-        if new <= 0 or self._start is None:  # the model loads
-            self._start = seconds
-            self._done_at_start = done
-            return None
-        if new < self._next or done >= self.total or seconds <= self._start:
-            return None
-        self._next = 2 * new
-        rate = new / (seconds - self._start)
-        time_left = _duration((self.total - done) / rate)
-        return (
-            f"{done:,} of {self.total:,} {self.unit} are answered, {60 * rate:.3g} a minute: all "
-            f"others take about {time_left}"
-        )
-
-
-def watch(folder: Path, state: RunState, process: subprocess.Popen[Any]) -> None:
-    """Wait for the harness, and print the time that is left after the first answers.
-
-    Backends of other projects store answers at the end; then, only the harness shows its progress.
-    """
-    forecast = Forecast(
-        sum(state.totals.values()), "requests" if _ALL in state.totals else "questions"
-    )
-    start = time.monotonic()
-    while True:
-        # Each look reads all answers, so that looks become rarer as their number grows.
-        pause = max(_POLL_S, (time.monotonic() - start) / 10)
-        try:
-            process.wait(pause if state.streams else None)
-        except subprocess.TimeoutExpired:
-            done = progress_of(folder, state).overall.done
-            line = forecast.update(time.monotonic(), done)
-            if line is not None:
-                typer.echo(line, err=True)
-        else:
-            return
-
-
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """Describe a duration in hours or minutes."""
     if seconds >= _HOUR_S:
         return f"{seconds / _HOUR_S:.1f} hours"
@@ -300,8 +296,10 @@ def _activity(state: RunState, *, working: bool) -> str:
     since = f"{datetime.fromtimestamp(state.started, timezone.utc):%Y-%m-%d %H:%M} UTC"
     if working:
         return f"running since {since}"
-    if state.process is not None and state.host == platform.node():
-        return f"not running; last started on {since}. To resume it: {state.command}"
+    if state.process is not None and is_local(state):
+        if state.failure:
+            return f"failed: {state.failure}\nTo resume, repeat: {state.command}"
+        return f"interrupted; last started on {since}. To resume, repeat: {state.command}"
     return f"started by a script or on {state.host}, on {since}; whether it runs now is unknown"
 
 

@@ -139,7 +139,10 @@ def diagnose(predictions: Sequence[Prediction], settings: JudgeSettings | None) 
             judged[chunk] = _judge_chunk(
                 judge, settings.model, predictions[chunk], prompts[chunk], part
             )
-    return Diagnosis.of_all(predictions, judged, "EgoIntent diagnostics", "scores")
+    diagnoses = Diagnosis.of_all(predictions, judged)
+    if settings is not None:  # otherwise, nobody expects ratings
+        Diagnosis.warn_of_missing(diagnoses, "EgoIntent diagnostics", "scores")
+    return diagnoses
 
 
 def _prompts(prediction: Prediction) -> dict[str, str]:

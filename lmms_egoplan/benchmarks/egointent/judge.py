@@ -199,18 +199,26 @@ class JudgedStep(TextRecord):
         cls: type[Judged],
         predictions: Sequence[Prediction],
         judged: Sequence[Mapping[str, Judgement]],
-        title: str,
-        ratings_name: str,
     ) -> list[Judged]:
-        """Make a record for each prediction, and warn about ratings without a judgement.
+        """Make a record for each prediction.
 
         Args:
             predictions: The predictions.
             judged: For each prediction, its judgements by rating.
+        """
+        return [cls.from_prediction(*step) for step in zip(predictions, judged, strict=True)]
+
+    @classmethod
+    def warn_of_missing(
+        cls: type[Judged], steps: Sequence[Judged], title: str, ratings_name: str
+    ) -> None:
+        """Warn about ratings without a judgement.
+
+        Args:
+            steps: The judged steps.
             title: Name of the task for the warning.
             ratings_name: Name of the ratings for the warning, in the plural.
         """
-        steps = [cls.from_prediction(*step) for step in zip(predictions, judged, strict=True)]
         unjudged: list[str] = []
         num_askable = 0
         for step in steps:
@@ -219,7 +227,6 @@ class JudgedStep(TextRecord):
             ]
             num_askable += len(step.askable(step.fields))
         warn_of_missing_ratings(title, unjudged, num_askable, ratings_name)
-        return steps
 
     @classmethod
     def askable(cls, fields: Collection[str]) -> list[str]:
@@ -315,7 +322,9 @@ def grade(
             judgements = judge.rate([item.request for item in batch], scale_of(fields_of_first))
             for item, judgement in zip(batch, judgements, strict=True):
                 judged[item.index] |= _by_field(item.fields, judgement)
-    steps = GradedStep.of_all(predictions, judged, "EgoIntent", "predicted fields")
+    steps = GradedStep.of_all(predictions, judged)
+    if settings is not None:  # otherwise, nobody expects ratings
+        GradedStep.warn_of_missing(steps, "EgoIntent", "predicted fields")
     return [
         replace(step, protocol=protocol.name if any(step.judges.values()) else None)
         for step in steps

@@ -118,10 +118,12 @@ def grade_repeatedly(
         )
         for (answer, _, suspect, _), judgement in zip(batch, judgements, strict=True)
     ]
-    unjudged = [answer.id for answer in judged if answer.rating is None]
-    is_counted = settings is not None and protocol.failed is not None
-    effect = {"effect": f"the scores count each as {protocol.failed}"} if is_counted else {}
-    warn_of_missing_ratings("EgoThink", unjudged, len(judged), "answers", **effect)
+    if settings is not None:  # otherwise, nobody expects ratings
+        unjudged = [answer.id for answer in judged if answer.rating is None]
+        effect = {}
+        if protocol.failed is not None:
+            effect["effect"] = f"the scores count each as {protocol.failed}"
+        warn_of_missing_ratings("EgoThink", unjudged, len(judged), "answers", **effect)
     return [
         judged[repeat * len(answers) : (repeat + 1) * len(answers)] for repeat in range(repeats)
     ]

@@ -13,6 +13,7 @@ from lmms_egoplan.benchmarks.base import load_scorers
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.checkpoints import check_chat, load_config
 from lmms_egoplan.ranking.audits import failed_audits
+from lmms_egoplan.run_events import forward_warnings
 from lmms_egoplan.task_files import base_task, benchmark_folder, task_paths
 
 RANKERS = {
@@ -36,6 +37,7 @@ def run_command(arguments: Sequence[str]) -> None:
         if name not in model_registry:
             model_registry.register(name, target=target)
     sys.argv = ["lm-eval", *arguments]
+    forward_warnings()
     evaluate = lm_eval.simple_evaluate
     failures: list[str] = []
 

@@ -35,6 +35,7 @@ from lmms_egoplan.judging.judge import announce_requests
 from lmms_egoplan.judging.probe import announce_judge
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from lmms_egoplan.ranking.audits import failed_audits
+from lmms_egoplan.run_events import forward_warnings
 from lmms_egoplan.task_files import (
     benchmark_folder,
     is_group,
@@ -148,6 +149,7 @@ def _evaluate(
 
     def noting_failures(arguments: Any) -> Any:
         nonlocal has_failed
+        forward_warnings()
         models.add(arguments.model)
         if arguments.model not in backends:
             return evaluate_one(arguments)

@@ -1,0 +1,205 @@
+"""Run a harness, and show how far it is.
+
+Its output goes to `LOG` in the run's folder. The user sees one moving line, this package's warnings
+and errors, and the end of the log if the harness fails.
+"""
+
+import os
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.text import Text
+
+from lmms_egoplan.launch.counts import TaskCounts
+from lmms_egoplan.launch.plan import Plan
+from lmms_egoplan.launch.state import (
+    EVENTS_FILE,
+    RunProgress,
+    RunState,
+    duration,
+    progress_of,
+    write_state,
+)
+from lmms_egoplan.processes import end_children, exit_code
+from lmms_egoplan.run_events import EVENTS, JUDGEMENT, WARNING, EventReader
+from lmms_egoplan.status_line import StatusLine
+
+LOG = "log.txt"
+_TICK_S = 0.5
+_LOOK_S = 5.0
+# A look at the cache reads all answers. It is repeated after this many times its duration.
+_LOOKS_APART = 20
+# Seconds that the harness has after Ctrl-C.
+_GRACE_S = 2.0
+_CTRL_C = 130
+_LAST_LINES = 20
+_LAST_BYTES = 20_000
+# The harnesses' commands end with such a line after errors that the user can correct.
+_REASON = "lmms-egoplan: "
+
+
+def run_harness(plan: Plan, counts: Sequence[TaskCounts], status: StatusLine) -> int:
+    """Run the harness, and return its exit code.
+
+    After Ctrl-C or SIGTERM, all its processes end. Finished answers are stored.
+    """
+    log = plan.out / LOG
+    environment = (
+        os.environ | plan.environment() | {EVENTS: str((plan.out / EVENTS_FILE).absolute())}
+    )
+    status.begin(f"Starting {plan.harness}")
+    with log.open("ab") as output:
+        output.write(f"$ {plan.render_command()}".encode())
+        output.flush()
+        start = output.tell()
+        # Not a pipe: the harness survives if only this process is killed, and `show` finds it.
+        with subprocess.Popen(
+            plan.command(),
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        ) as process:
+            state = write_state(plan, counts, process.pid)
+            try:
+                _Display(plan, state, status, start).follow(process)
+            except KeyboardInterrupt as interrupt:
+                status.begin(f"Stopping {plan.harness}")
+                end_children(_GRACE_S if exit_code(interrupt) == _CTRL_C else 0.0)
+                raise
+    if process.returncode:
+        status.print(_end_of(log, start))
+    return process.returncode
+
+
+class LogTail:
+    """The end of a log that another process writes."""
+
+    def __init__(self, path: Path, start: int) -> None:
+        """Begin at a position in bytes."""
+        self._path = path
+        self._position = start
+
+    def last_line(self) -> str:
+        """Return the last line since the last call; "" without any.
+
+        A progress bar's carriage return also ends a line. The line is without date and colours.
+        """
+        with self._path.open("rb") as log:
+            size = log.seek(0, os.SEEK_END)
+            log.seek(max(self._position, size - _LAST_BYTES))
+            content = log.read()
+        self._position = size
+        lines = _plain_lines(content)
+        return lines[-1].rpartition(" - ")[2].strip() if lines else ""
+
+
+def _plain_lines(content: bytes) -> list[str]:
+    """Return the lines of a log without colours and empty lines."""
+    lines = []
+    for line in content.decode("utf-8", "replace").replace("\r", "\n").splitlines():
+        plain = Text.from_ansi(line).plain.rstrip()
+        if plain.strip():
+            lines.append(plain)
+    return lines
+
+
+def _end_of(log: Path, start: int) -> str:
+    """Return why a harness failed: its last line about that, or the end of its log."""
+    with log.open("rb") as content:
+        size = content.seek(0, os.SEEK_END)
+        content.seek(max(start, size - _LAST_BYTES))
+        lines = _plain_lines(content.read())[-_LAST_LINES:]
+    for line in reversed(lines):
+        if line.startswith(_REASON):
+            return line
+    return "\n".join(lines)
+
+
+class _Display:
+    """Shows progress and warnings of one start of a harness."""
+
+    def __init__(self, plan: Plan, state: RunState, status: StatusLine, start: int) -> None:
+        self._plan = plan
+        self._state = state
+        self._status = status
+        self._tail = LogTail(plan.out / LOG, start)
+        self._events = EventReader(plan.out / EVENTS_FILE)
+        self._texts: set[str] = set()
+        self._places: Counter[str] = Counter()
+        self._judged = 0
+        self._progress = progress_of(plan.out, state)
+        self._done_at_start = self._progress.overall.done
+        self._next_look = time.monotonic() + _LOOK_S
+        self._line = ""
+        self._shown = ("", 0)
+
+    def follow(self, process: "subprocess.Popen[bytes]") -> None:
+        """Show what the harness does until it ends."""
+        is_running = True
+        while is_running:
+            try:
+                process.wait(_TICK_S)
+                is_running = False
+            except subprocess.TimeoutExpired:
+                pass
+            self._read_events()
+            self._look()
+            self._line = self._tail.last_line() or self._line
+            self._show(self._progress)
+        for place, count in self._places.items():
+            if count > 1:
+                self._status.print(
+                    f"{count - 1} more warnings like this are in {self._plan.out / LOG}: {place}"
+                )
+
+    def _read_events(self) -> None:
+        """Print new warnings, one of each kind, and count judgements."""
+        for event in self._events.read():
+            if event["time"] < self._state.started:
+                continue
+            if event["kind"] == JUDGEMENT:
+                self._judged += 1
+            elif event["kind"] == WARNING and event["text"] not in self._texts:
+                self._texts.add(event["text"])
+                self._places[event["place"]] += 1
+                if self._places[event["place"]] == 1:
+                    self._status.print(f"Warning: {event['text']}")
+
+    def _look(self) -> None:
+        """Count the stored answers, unless that was done a moment ago."""
+        started = time.monotonic()
+        if self._state.streams and started >= self._next_look:
+            self._progress = progress_of(self._plan.out, self._state)
+            seconds = time.monotonic() - started
+            self._next_look = started + max(_LOOK_S, _LOOKS_APART * seconds)
+
+    def _show(self, progress: RunProgress) -> None:
+        """Update the status line. Begin another one with each phase and each tenth of answers."""
+        overall = progress.overall
+        is_new = overall.done > self._done_at_start
+        details = []
+        tenth = 0
+        if overall.done < overall.total and is_new:
+            phase = "Answering"
+            tenth = 10 * overall.done // max(1, overall.total)
+            details.append(f"{overall.done:,} of {overall.total:,} {self._state.unit}")
+            if overall.rate:
+                details.append(f"{60 * overall.rate:.3g} a minute")
+            if overall.seconds_left:
+                details.append(f"about {duration(overall.seconds_left)} left")
+        elif self._judged:
+            phase = "Judging"
+            details.append(f"{self._judged:,} new judgements")
+        elif is_new:
+            phase = "Scoring"
+        else:
+            phase = f"Starting {self._plan.harness}"
+        if self._shown != (phase, tenth):
+            self._shown = (phase, tenth)
+            self._status.begin(phase)
+        detail = ", ".join(details)
+        self._status.update(f"{detail} | {self._line}" if detail else self._line)
