@@ -82,6 +82,15 @@ def count_tasks(plan: Plan) -> list[TaskCounts]:
     return [_count(plan, task, groups[task.name]) for task in plan.leaves.values()]
 
 
+def asked_by_name(counts: Iterable[TaskCounts]) -> dict[str, int]:
+    """Return the number of questions of each task, and of each group of ``--tasks``."""
+    asked: defaultdict[str, int] = defaultdict(int)
+    for task in counts:
+        for name in {task.task, task.group}:
+            asked[name] += task.questions
+    return dict(asked)
+
+
 def print_counts(counts: Sequence[TaskCounts], stored: Stored | None = None) -> None:
     """Print the counts of each task or group of tasks, and of all together.
 

@@ -47,10 +47,7 @@ def run_harness(plan: Plan, counts: Sequence[TaskCounts], status: StatusLine) ->
     After Ctrl-C or SIGTERM, all its processes end. Finished answers are stored.
     """
     log = plan.out / LOG
-    environment = (
-        os.environ | plan.environment() | {EVENTS: str((plan.out / EVENTS_FILE).absolute())}
-    )
-    status.begin(f"Starting {plan.harness}")
+    events = {EVENTS: str((plan.out / EVENTS_FILE).absolute())}
     with log.open("ab") as output:
         output.write(f"$ {plan.render_command()}".encode())
         output.flush()
@@ -58,7 +55,7 @@ def run_harness(plan: Plan, counts: Sequence[TaskCounts], status: StatusLine) ->
         # Not a pipe: the harness survives if only this process is killed, and `show` finds it.
         with subprocess.Popen(
             plan.command(),
-            env=environment,
+            env=os.environ | plan.environment() | events,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -87,13 +84,14 @@ class LogTail:
         """Return the last line since the last call; "" without any.
 
         A progress bar's carriage return also ends a line. The line is without date and colours.
+        Rows of tables do not count.
         """
         with self._path.open("rb") as log:
             size = log.seek(0, os.SEEK_END)
             log.seek(max(self._position, size - _LAST_BYTES))
             content = log.read()
         self._position = size
-        lines = _plain_lines(content)
+        lines = [line for line in _plain_lines(content) if not line.startswith("|")]
         return lines[-1].rpartition(" - ")[2].strip() if lines else ""
 
 
@@ -198,8 +196,9 @@ class _Display:
             phase = "Scoring"
         else:
             phase = f"Starting {self._plan.harness}"
-        if self._shown != (phase, tenth):
+        detail = " | ".join(part for part in (", ".join(details), self._line) if part)
+        if self._shown == (phase, tenth):
+            self._status.update(detail)
+        else:
             self._shown = (phase, tenth)
-            self._status.begin(phase)
-        detail = ", ".join(details)
-        self._status.update(f"{detail} | {self._line}" if detail else self._line)
+            self._status.begin(phase, detail)

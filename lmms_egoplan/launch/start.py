@@ -17,6 +17,7 @@ from lmms_egoplan.judging.usage import LlmOptions
 from lmms_egoplan.launch.counts import (
     MEASURED,
     TaskCounts,
+    asked_by_name,
     count_tasks,
     print_counts,
     used_steps,
@@ -83,7 +84,7 @@ def _start(plan: Plan, prices: Path | None) -> None:
         events = [event for event in read_events(plan.out) if event["time"] >= state.started]
         print_steps(used_steps(plan, events), LlmOptions(prices=read_prices(prices)))
     typer.echo(f"Report: {built.page}\n")
-    print_final_table(built.sections, {*plan.tasks, *plan.leaves}, Console())
+    print_final_table(built.sections, asked_by_name(counts), Console())
 
 
 def _log_to(status: StatusLine) -> None:

@@ -41,6 +41,7 @@ EVENTS_FILE = "events.jsonl"
 """File of `run_events`: warnings and judgements of all starts."""
 # Key of all tasks together, if the cache does not name them.
 _ALL = "all requests"
+_MINUTE_S = 60
 _HOUR_S = 3600
 
 
@@ -285,10 +286,12 @@ def show_progress(folder: Path, state: RunState) -> bool:
 
 
 def duration(seconds: float) -> str:
-    """Describe a duration in hours or minutes."""
+    """Describe a duration in hours, minutes or seconds."""
     if seconds >= _HOUR_S:
         return f"{seconds / _HOUR_S:.1f} hours"
-    return f"{max(1, round(seconds / 60))} min"
+    if seconds >= _MINUTE_S:
+        return f"{seconds / _MINUTE_S:.0f} min"
+    return f"{seconds:.0f} s"
 
 
 def _activity(state: RunState, *, working: bool) -> str:
