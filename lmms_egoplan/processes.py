@@ -54,16 +54,25 @@ def end_on_signals() -> None:
     threading.Thread(target=_watch, args=(reading,), name="signals", daemon=True).start()
 
 
-def end_children(grace_s: float = 0.0) -> None:
-    """Kill all descendants of this process.
+def interrupt_children(interrupt: KeyboardInterrupt, grace_s: float) -> None:
+    """Let all descendants of this process end by themselves for some seconds, then kill them.
 
-    Args:
-        grace_s: Seconds to wait until they end by themselves, as after Ctrl-C in a terminal, which
-            signals them, too.
+    Ctrl-C in a terminal has already reached them. After other signals, they get it now.
     """
     children = psutil.Process().children(recursive=True)
-    if grace_s:
-        _, children = psutil.wait_procs(children, timeout=grace_s)
+    if exit_code(interrupt) != 128 + signal.SIGINT:
+        for child in children:
+            with suppress(psutil.Error):
+                child.send_signal(signal.SIGINT)
+    _, remaining = psutil.wait_procs(children, timeout=grace_s)
+    for child in remaining:
+        with suppress(psutil.Error):
+            child.kill()
+
+
+def end_children() -> None:
+    """Kill all descendants of this process."""
+    children = psutil.Process().children(recursive=True)
     for child in children:
         with suppress(psutil.Error):
             child.kill()

@@ -19,11 +19,10 @@ from lmms_egoplan.launch.state import (
     EVENTS_FILE,
     RunProgress,
     RunState,
-    duration,
+    describe_progress,
     progress_of,
     write_state,
 )
-from lmms_egoplan.processes import end_children, exit_code
 from lmms_egoplan.run_events import EVENTS, JUDGEMENT, WARNING, EventReader
 from lmms_egoplan.status_line import StatusLine
 
@@ -32,9 +31,6 @@ _TICK_S = 0.5
 _LOOK_S = 5.0
 # A look at the cache reads all answers. It is repeated after this many times its duration.
 _LOOKS_APART = 20
-# Seconds that the harness has after Ctrl-C.
-_GRACE_S = 2.0
-_CTRL_C = 130
 _LAST_LINES = 20
 _LAST_BYTES = 20_000
 # The harnesses' commands end with such a line after errors that the user can correct.
@@ -42,10 +38,7 @@ _REASON = "lmms-egoplan: "
 
 
 def run_harness(plan: Plan, counts: Sequence[TaskCounts], status: StatusLine) -> int:
-    """Run the harness, and return its exit code.
-
-    After Ctrl-C or SIGTERM, all its processes end. Finished answers are stored.
-    """
+    """Run the harness, and return its exit code."""
     log = plan.out / LOG
     events = {EVENTS: str((plan.out / EVENTS_FILE).absolute())}
     with log.open("ab") as output:
@@ -61,12 +54,7 @@ def run_harness(plan: Plan, counts: Sequence[TaskCounts], status: StatusLine) ->
             stderr=subprocess.STDOUT,
         ) as process:
             state = write_state(plan, counts, process.pid)
-            try:
-                _Display(plan, state, status, start).follow(process)
-            except KeyboardInterrupt as interrupt:
-                status.begin(f"Stopping {plan.harness}")
-                end_children(_GRACE_S if exit_code(interrupt) == _CTRL_C else 0.0)
-                raise
+            _Display(plan, state, status, start).follow(process)
     if process.returncode:
         status.print(_end_of(log, start))
     return process.returncode
@@ -184,11 +172,7 @@ class _Display:
         if overall.done < overall.total and is_new:
             phase = "Answering"
             tenth = 10 * overall.done // max(1, overall.total)
-            details.append(f"{overall.done:,} of {overall.total:,} {self._state.unit}")
-            if overall.rate:
-                details.append(f"{60 * overall.rate:.3g} a minute")
-            if overall.seconds_left:
-                details.append(f"about {duration(overall.seconds_left)} left")
+            details.append(describe_progress(overall, self._state.unit))
         elif self._judged:
             phase = "Judging"
             details.append(f"{self._judged:,} new judgements")

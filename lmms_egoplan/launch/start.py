@@ -34,17 +34,21 @@ from lmms_egoplan.launch.state import (
     write_state,
 )
 from lmms_egoplan.outputs import output_folder
+from lmms_egoplan.processes import interrupt_children
 from lmms_egoplan.report.build import Built, build_report
 from lmms_egoplan.report.final_table import print_final_table
 from lmms_egoplan.report.run import TaskRun
 from lmms_egoplan.report.runs import read_scores
 from lmms_egoplan.status_line import StatusLine
 
+# Seconds that the harness has to end by itself.
+_GRACE_S = 1.0
+
 
 def start(plan: Plan, prices: Path | None) -> None:
     """Run the harness and write the report, or write the script that does.
 
-    After Ctrl-C or SIGTERM, print how to resume.
+    After Ctrl-C or SIGTERM, print how to resume, and end the harness. Finished answers are stored.
 
     Args:
         plan: The run.
@@ -55,8 +59,9 @@ def start(plan: Plan, prices: Path | None) -> None:
     """
     try:
         _start(plan, prices)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         typer.echo(f"To resume, repeat: {repeated_command()}", err=True)
+        interrupt_children(interrupt, _GRACE_S)
         raise
 
 

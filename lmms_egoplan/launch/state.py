@@ -285,7 +285,23 @@ def show_progress(folder: Path, state: RunState) -> bool:
     return (working or was_interrupted) and not results
 
 
-def duration(seconds: float) -> str:
+def describe_progress(progress: Progress, unit: str) -> str:
+    """Describe how far a run is, its rate and the time left, as far as they are known."""
+    parts = [f"{progress.done:,} of {progress.total:,} {unit}"]
+    if progress.rate:
+        parts.append(f"{_per_minute(progress.rate)} a minute")
+    if progress.seconds_left:
+        parts.append(f"about {_duration(progress.seconds_left)} left")
+    return ", ".join(parts)
+
+
+def _per_minute(rate: float) -> str:
+    """Format a number of answers per second as one per minute, with two digits or more."""
+    per_minute = 60 * rate
+    return f"{per_minute:,.0f}" if per_minute >= 10 else f"{per_minute:.2g}"
+
+
+def _duration(seconds: float) -> str:
     """Describe a duration in hours, minutes or seconds."""
     if seconds >= _HOUR_S:
         return f"{seconds / _HOUR_S:.1f} hours"
@@ -328,8 +344,11 @@ def _progress_table(folder: Path, state: RunState, *, working: bool) -> Table:
             # As in the results, except that an answer may still be left without a score.
             if state.covers.get(task):
                 coverage = percent(part.done / state.covers[task]).replace("\u202f", "")
-        rate = "" if part.rate is None else f"{60 * part.rate:.3g}"
-        time_left = "unknown" if seconds is None else str(timedelta(seconds=math.ceil(seconds)))
+        rate = "" if part.rate is None else _per_minute(part.rate)
+        if seconds is not None:
+            time_left = str(timedelta(seconds=math.ceil(seconds)))
+        else:
+            time_left = "unknown" if working else ""
         table.add_row(task, answered, f"{part.total:,}", done, coverage, rate, time_left)
     return table
 
