@@ -8,11 +8,14 @@ import os
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.text import Text
 
+from lmms_egoplan.judging.prices import PriceList
+from lmms_egoplan.judging.usage import LlmOptions
 from lmms_egoplan.launch.counts import TaskCounts
 from lmms_egoplan.launch.plan import Plan
 from lmms_egoplan.launch.state import (
@@ -37,8 +40,17 @@ _LAST_BYTES = 20_000
 _REASON = "lmms-egoplan: "
 
 
-def run_harness(plan: Plan, counts: Sequence[TaskCounts], status: StatusLine) -> int:
-    """Run the harness, and return its exit code."""
+def run_harness(
+    plan: Plan, counts: Sequence[TaskCounts], judging: "JudgingProgress", status: StatusLine
+) -> int:
+    """Run the harness, and return its exit code.
+
+    Args:
+        plan: The run.
+        counts: What each task asks.
+        judging: Counts the requests to judges.
+        status: Shows what the harness does.
+    """
     log = plan.out / LOG
     events = {EVENTS: str((plan.out / EVENTS_FILE).absolute())}
     with log.open("ab") as output:
@@ -54,10 +66,39 @@ def run_harness(plan: Plan, counts: Sequence[TaskCounts], status: StatusLine) ->
             stderr=subprocess.STDOUT,
         ) as process:
             state = write_state(plan, counts, process.pid)
-            _Display(plan, state, status, start).follow(process)
+            _Display(plan, state, judging, status, start).follow(process)
     if process.returncode:
         status.print(_end_of(log, start))
     return process.returncode
+
+
+class JudgingProgress:
+    """The new requests to judges of one start, and their cost.
+
+    Args:
+        at_most: Maximum number of new requests.
+        prices: Prices by model; None if they are unknown.
+    """
+
+    def __init__(self, at_most: int, prices: PriceList | None) -> None:
+        self.num_requests = 0
+        self._at_most = at_most
+        self._options = LlmOptions(prices=prices)
+        self._cost: float | None = 0.0
+
+    def add(self, event: Mapping[str, Any]) -> None:
+        """Count a judgement."""
+        self.num_requests += 1
+        cost = self._options.cost(event["model"], event["prompt_tokens"], event["reply_tokens"])
+        self._cost = None if cost is None or self._cost is None else self._cost + cost
+
+    def describe(self) -> str:
+        """Describe the requests so far, and their cost if it is known."""
+        text = f"{self.num_requests:,} of up to {self._at_most:,} requests"
+        if self._cost is not None and self.num_requests:
+            most = self._cost / self.num_requests * max(self._at_most, self.num_requests)
+            text += f", price {self._cost:,.2f} so far, at most about {most:,.2f} in all"
+        return text
 
 
 class LogTail:
@@ -108,7 +149,14 @@ def _end_of(log: Path, start: int) -> str:
 class _Display:
     """Shows progress and warnings of one start of a harness."""
 
-    def __init__(self, plan: Plan, state: RunState, status: StatusLine, start: int) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        state: RunState,
+        judging: JudgingProgress,
+        status: StatusLine,
+        start: int,
+    ) -> None:
         self._plan = plan
         self._state = state
         self._status = status
@@ -116,7 +164,7 @@ class _Display:
         self._events = EventReader(plan.out / EVENTS_FILE)
         self._texts: set[str] = set()
         self._places: Counter[str] = Counter()
-        self._judged = 0
+        self._judging = judging
         self._progress = progress_of(plan.out, state)
         self._done_at_start = self._progress.overall.done
         self._next_look = time.monotonic() + _LOOK_S
@@ -148,7 +196,7 @@ class _Display:
             if event["time"] < self._state.started:
                 continue
             if event["kind"] == JUDGEMENT:
-                self._judged += 1
+                self._judging.add(event)
             elif event["kind"] == WARNING and event["text"] not in self._texts:
                 self._texts.add(event["text"])
                 self._places[event["place"]] += 1
@@ -173,9 +221,9 @@ class _Display:
             phase = "Answering"
             tenth = 10 * overall.done // max(1, overall.total)
             details.append(describe_progress(overall, self._state.unit))
-        elif self._judged:
+        elif self._judging.num_requests:
             phase = "Judging"
-            details.append(f"{self._judged:,} new judgements")
+            details.append(self._judging.describe())
         elif is_new:
             phase = "Scoring"
         else:

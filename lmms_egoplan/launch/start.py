@@ -22,7 +22,7 @@ from lmms_egoplan.launch.counts import (
     print_counts,
     used_steps,
 )
-from lmms_egoplan.launch.harness_run import LOG, run_harness
+from lmms_egoplan.launch.harness_run import LOG, JudgingProgress, run_harness
 from lmms_egoplan.launch.plan import Plan
 from lmms_egoplan.launch.state import (
     STATE,
@@ -80,7 +80,11 @@ def _start(plan: Plan, prices: Path | None) -> None:
         typer.echo(f"\n$ {plan.render_command()}Its output goes to {plan.out / LOG}\n")
         with StatusLine() as status:
             _log_to(status)
-            results = evaluate(plan, counts, status)
+            at_most = sum(task.judge_requests for task in counts)
+            if stored is not None:
+                at_most = max(0, at_most - stored.judgements)
+            judging = JudgingProgress(at_most, read_prices(prices))
+            results = evaluate(plan, counts, judging, status)
             built = _write_report(plan, results, status)
     for line in built.skipped:
         typer.echo(f"Skipped: {line}", err=True)
@@ -108,14 +112,16 @@ def _write_script(plan: Plan, path: Path, counts: Sequence[TaskCounts]) -> None:
     typer.echo(f"Written to {path}. Start it with: {how} {shlex.quote(str(path))}")
 
 
-def evaluate(plan: Plan, counts: Sequence[TaskCounts], status: StatusLine) -> list[Path]:
-    """Run the harness, and return its results files.
+def evaluate(
+    plan: Plan, counts: Sequence[TaskCounts], judging: JudgingProgress, status: StatusLine
+) -> list[Path]:
+    """Run the harness, and return its results files. See `run_harness`.
 
     Raises:
         LmmsEgoplanError: A task's main metric is not a number, or the harness failed.
     """
     earlier = {*plan.results.rglob("*.json")}
-    returncode = run_harness(plan, counts, status)
+    returncode = run_harness(plan, counts, judging, status)
     results = sorted({*plan.results.rglob("*.json")} - earlier)
     status.begin("Reading the results")
     failures = []
