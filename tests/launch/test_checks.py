@@ -12,10 +12,9 @@ from lmms_egoplan.judging.prices import read_prices
 from lmms_egoplan.judging.printing import print_steps
 from lmms_egoplan.judging.usage import LlmOptions
 from lmms_egoplan.launch.checks import find_problems
-from lmms_egoplan.launch.counts import TaskCounts, check_prices, used_steps
+from lmms_egoplan.launch.counts import check_prices, used_steps
 from lmms_egoplan.launch.machine import gpu_memory
 from lmms_egoplan.launch.plan import Plan, read_arguments
-from lmms_egoplan.report.run import TaskRun
 
 ROWS = "0, GPU-aaaa, 10\n1, GPU-bbbb, 20\n2, GPU-cccc, 30\n"
 
@@ -140,31 +139,30 @@ def test_command_contains_everything_to_repeat_the_run(tmp_path):
     assert expected in on_vllm.render_script()
 
 
-def test_tokens_of_a_run_are_those_of_its_results(monkeypatch, capsys):
-    """Only one of the two judged tasks reports its tokens, those of 48 of its 50 answers."""
-    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "judge")
-    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", "http://127.0.0.1:1/v1")
+def test_tokens_of_a_run_are_those_of_its_new_judgements(capsys):
+    """The endpoint does not report the tokens of one of them."""
     chosen = plan(
-        Path("f"), tasks=["egothink_object_existence", "egothink_reasoning_counting", "egoplan_val"]
+        Path("f"), tasks=["egothink_object_existence", "egothink_reasoning_counting", "egointent"]
     )
-    metrics = {
-        "egothink_object_existence": {"judge_prompt_tokens": 1000.0, "judge_reply_tokens": 20.0}
+    numbers = {
+        "EgoThink existence": (1000, 20),
+        "EgoThink counting": (500, 10),
+        "EgoIntent": (None, None),
     }
-    metrics["egothink_object_existence"]["judge_tokens_of"] = 48
-    tasks = {name: TaskRun(name, metrics.get(name, {}), {}, None) for name in chosen.leaves}
-    steps = used_steps(chosen, tasks, [TaskCounts(name, 50, 50, 50, 50, 50) for name in tasks])
+    events = [
+        {"kind": "judgement", "step": step, "model": "judge"}
+        | {"prompt_tokens": prompt, "reply_tokens": reply}
+        for step, (prompt, reply) in numbers.items()
+    ]
+    steps = used_steps(chosen, [*events, {"kind": "warning", "text": "x"}])
     assert [
         (step.title, step.requests, step.prompt_tokens, step.reply_tokens, step.model)
         for step in steps
-    ] == [
-        ("egothink_object_existence", None, 1000, 20, "judge"),
-        ("egothink_reasoning_counting", None, 0, 0, "judge"),
-    ]
+    ] == [("EgoThink", 2, 1500, 30, "judge"), ("EgoIntent", 1, 0, 0, "judge")]
     print_steps(steps, LlmOptions())
     total = capsys.readouterr().out.splitlines()[-1]
-    assert "1,000 prompt tokens, 20 reply tokens" in total
-    assert "2 answers of egothink_object_existence" in total
-    assert "50 answers of egothink_reasoning_counting" in total
+    assert "3 requests, 1,500 prompt tokens, 30 reply tokens" in total
+    assert "1 replies without counts" in total
 
 
 def test_price_needs_every_judge(tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """Questions, images and requests to judges are counted from the prepared data."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from launch.mistakes import environment_of, prepare_folder
 from lmms_egoplan.benchmarks.base import EGOINTENT, EGOTHINK
 from lmms_egoplan.benchmarks.splits import ACTPLAN as ACTPLAN_SPLITS
 from lmms_egoplan.benchmarks.splits import EGOTHINK as EGOTHINK_SPLITS
-from lmms_egoplan.launch.counts import count_tasks, print_counts
+from lmms_egoplan.launch.counts import Stored, count_tasks, print_counts
 from lmms_egoplan.launch.plan import Plan
 
 QUESTIONS = 24  # of the demo's EgoPlan set
@@ -99,6 +100,21 @@ def test_requests_to_the_judge_are_counted_unless_they_cost_nothing(counted, mon
     assert ["all", "tasks", *expected] in rows
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")
     assert counted("egothink_object_existence")["egothink_object_existence"].judge_requests == 0
+
+
+def test_stored_answers_and_judgements_are_not_counted_again(counted, capsys):
+    counts = [*counted("egoplan_val", "egothink_bench").values()]
+    questions = sum(part.questions for part in counts[1:])
+    print_counts(counts, Stored({"egoplan_val": 5}, 5, "questions", 3))
+    rows = [re.split(r"  +", line.strip()) for line in capsys.readouterr().out.splitlines()]
+    assert rows[0] == ["task", "questions", "answered", "images", "requests to the judge"]
+    assert [row[:3] for row in rows if len(row) > 4] == [
+        rows[0][:3],
+        ["egoplan_val", f"{QUESTIONS}", "5"],
+        ["egothink_bench", f"{questions}", "0"],
+        ["all tasks", f"{QUESTIONS + questions}", "5"],
+    ]
+    assert rows[-1][-1] == f"up to {questions}, 3 stored"
 
 
 def test_requests_for_an_answer_are_those_of_the_judges():

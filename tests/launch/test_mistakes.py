@@ -117,8 +117,16 @@ def test_limits_on_the_judge_are_in_the_printed_command(run, tmp_path):
     ("arguments", "facts"),
     [
         (
-            ("--launcher", "slurm", "--nodes", "2", "--processes", "8"),
-            ("--nodes=2", "--nproc_per_node=8", "srun"),
+            (
+                *("--launcher", "slurm", "--nodes", "2", "--processes", "8"),
+                *("--model-args", "workers=3"),
+            ),
+            (
+                *("--nodes=2", "--nproc_per_node=8", "srun"),
+                "--cpus-per-task=24\n",
+                "PORT=$((20000 + SLURM_JOB_ID % 10000))",
+                "--job-name='a b'\n",
+            ),
         ),
         (
             ("--launcher", "torchrun", "--nodes", "2", "--processes", "4"),

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import psutil
 import pytest
@@ -18,10 +19,12 @@ from judge_server import JudgeServer, Reply
 from launch.mistakes import CHECKPOINT, environment_of, prepare_folder
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.launch.harness_run import JudgingProgress
 from lmms_egoplan.launch.plan import Plan
 from lmms_egoplan.launch.start import evaluate
 from lmms_egoplan.launch.state import is_running, progress_of, read_state
-from patience import FOREVER_S, wait_until
+from lmms_egoplan.status_line import StatusLine
+from patience import FOREVER_S, running, wait_until
 from report.synthetic import write_run
 
 TASKS = ("--benchmarks", "egoplan,egothink")
@@ -92,7 +95,13 @@ def test_run_ends_with_a_report_and_the_main_table(plain):
     output, out, _ = plain
     assert (out / "report" / "index.html").is_file()
     assert (out / "report" / "report.json").is_file()
-    assert "EgoThink: average (egothink_bench)" in output
+    rows = [re.split(r"  +", line.strip()) for line in output.splitlines()]
+    titles = ["Benchmark", "Score", "95 % interval", "Questions", "Remark"]
+    table = rows[rows.index(titles) :]
+    named = {row[0]: row for row in table if len(row) == len(titles)}
+    assert {*named} == {"Benchmark", "EgoPlan", "egoplan_val_generate", "EgoThink"}
+    assert named["EgoThink"][1] == "50.0"
+    assert named["EgoThink"][3:] == ["24", "rendered scenes"]
     assert "-m lmms_eval --model hf_vlm --model_args pretrained=checkpoint" in output
 
 
@@ -137,50 +146,134 @@ def test_two_processes_give_the_results_of_one(plain, folder, judge):
     assert metrics(folder / "runs" / "two") == plain[2]
 
 
-@pytest.mark.whole
-def test_a_killed_run_is_shown_and_resumed(plain, folder, judge):
-    """A video that cannot be read yet stops the run at one question."""
-    out = folder / "runs" / "killed"
+@contextmanager
+def stuck(folder, out):
+    """Let a run stop at a video that cannot be read yet, after some answers.
+
+    Yield a function that waits for these answers.
+    """
     video = sorted((folder / "egoplan" / "ego4d").glob("*.mp4"))[3]
     content = video.read_bytes()
     video.unlink()
     os.mkfifo(video)
-    arguments = ("--benchmarks", "egoplan_val", "--out", "runs/killed")
-    process = subprocess.Popen(
-        **command(folder, judge, *arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
+
+    def wait(process):
         wait_until(
             lambda: [path for path in out.rglob("rank_0.audit.jsonl") if path.stat().st_size],
-            process.poll,
+            running(process),
         )
-        result = show(out)
-        assert result.exit_code == 0
-        assert "running since" in result.stdout
-        process.kill()  # only the command: the harness continues
-        process.wait(FOREVER_S)
-        refused = run(folder, judge, *arguments, "--check")
-        assert "another process runs there" in refused.stderr
+
+    try:
+        yield wait
     finally:
-        state = read_state(out)
-        psutil.Process(int(state.process[0])).kill()
-        os.killpg(process.pid, signal.SIGKILL)
         video.unlink()
         video.write_bytes(content)
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize(
+    ("number", "to_group"),
+    [
+        pytest.param(signal.SIGINT, True, id="Ctrl-C"),
+        pytest.param(signal.SIGTERM, False, id="SIGTERM"),
+    ],
+)
+def test_one_signal_stops_a_run_which_says_how_to_resume(folder, judge, number, to_group):
+    name = f"runs/stopped-{number}"
+    out = folder / name
+    arguments = ("--benchmarks", "egoplan_val", "--out", name)
+    with stuck(folder, out) as wait:
+        process = subprocess.Popen(
+            **command(folder, judge, *arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        wait(process)
+        (os.killpg if to_group else os.kill)(process.pid, number)
+        output, error = process.communicate(timeout=FOREVER_S)
+        state = read_state(out)
+        assert not is_running(state)
+    assert process.returncode == 128 + number
+    assert "Traceback" not in output + error
+    resume = f"To resume, repeat: lmms-egoplan run {CHECKPOINT} {' '.join(arguments)}"
+    assert [line for line in error.splitlines() if "resume" in line] == [resume]
+    answered = progress_of(out, state).overall.done
+    assert 0 < answered < 24
+    result = show(out)
+    assert result.exit_code == 0
+    assert "interrupted" in result.stdout
+    assert resume in result.stdout
+
+
+@pytest.mark.whole
+def test_a_killed_run_is_shown_and_resumed(plain, folder, judge):
+    out = folder / "runs" / "killed"
+    arguments = ("--benchmarks", "egoplan_val", "--out", "runs/killed")
+    with stuck(folder, out) as wait:
+        process = subprocess.Popen(
+            **command(folder, judge, *arguments),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            wait(process)
+            result = show(out)
+            assert result.exit_code == 0
+            assert "running since" in result.stdout
+            process.kill()  # only the command: the harness continues
+            process.wait(FOREVER_S)
+            refused = run(folder, judge, *arguments, "--check")
+            assert "another process runs there" in refused.stderr
+        finally:
+            state = read_state(out)
+            psutil.Process(int(state.process[0])).kill()
+            os.killpg(process.pid, signal.SIGKILL)
     wait_until(lambda: not is_running(state))
     result = show(out)
-    assert result.exit_code == 1
-    assert "not running" in result.stdout
+    assert result.exit_code == 0
+    assert "interrupted" in result.stdout
     answered = progress_of(out, read_state(out)).overall.done
     assert 0 < answered < 24
     result = run(folder, judge, *arguments)
     assert result.returncode == 0, result.stderr
+    assert re.search(rf"egoplan_val +24 +{answered} ", result.stdout)
     assert metrics(out)["egoplan_val"] == plain[2]["egoplan_val"]
     lines = [
         line for path in out.rglob("rank_0.audit.jsonl") for line in path.read_text().splitlines()
     ]
     keys = [(record["doc_id"], record["idx"]) for record in map(json.loads, lines)]
     assert len(keys) == len(set(keys)) == 96
+
+
+@pytest.mark.nightly
+def test_stored_judgements_are_neither_counted_nor_paid_again(folder):
+    """The judge does not answer after its tenth reply, until the run is killed."""
+    num_stored = 10
+    waits = True
+
+    def reply(prompt, count):
+        is_late = waits and len(judge.answered) >= num_stored + 2  # after its two tests
+        return Reply("Rating: [[0.5]]", delay=FOREVER_S if is_late else 0)
+
+    with JudgeServer(reply) as judge:
+        judge.models[0]["id"] = "slow judge"
+        (folder / "prices.json").write_text('{"slow judge": {"input": 0, "output": 1000000}}')
+        arguments = ("--benchmarks", "egothink", "--prices", "prices.json", "--out", "runs/paid")
+        process = subprocess.Popen(
+            **command(folder, judge, *arguments),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        wait_until(lambda: len(judge.prompts) > num_stored + 2, running(process))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(FOREVER_S)
+        waits = False
+        result = run(folder, judge, *arguments)
+    assert result.returncode == 0, result.stderr
+    (stored,) = re.findall(r"up to 24, (\d+) stored", result.stdout)
+    (new,) = re.findall(r"Total: (\d+) requests", result.stdout)
+    assert int(stored) + int(new) == 24
+    assert int(stored) >= num_stored - 1
+    # A reply has two words.
+    assert f"{2 * int(new)}.00 for replies" in result.stdout
 
 
 def show(out):
@@ -201,13 +294,16 @@ def test_a_task_without_a_score_fails_the_run(folder):
     assert [*(folder / "runs" / "unrated" / "results").rglob("*_results.json")]
 
 
-def test_a_harness_that_fails_after_writing_results_fails_the_run(tmp_path, monkeypatch):
+def test_a_harness_that_fails_after_writing_results_fails_the_run(tmp_path, monkeypatch, capsys):
     write_run(
         tmp_path / "written", "lmms-eval", "org/Model", {"egoplan_val": egoplan_answers(5, 0.5)}
     )
     out = tmp_path / "out"
     out.mkdir()
-    harness = ["sh", "-c", 'cp -r "$0" "$1"; exit 3', tmp_path / "written", out / "results"]
+    script = (
+        'cp -r "$0" "$1"; printf "loading 10%%\\rloading 99%%\\n\\n"; echo no memory >&2; exit 3'
+    )
+    harness = ["sh", "-c", script, tmp_path / "written", out / "results"]
     monkeypatch.setattr(Plan, "command", lambda plan: harness)
     plan = Plan(
         model="org/Model",
@@ -218,8 +314,11 @@ def test_a_harness_that_fails_after_writing_results_fails_the_run(tmp_path, monk
         out=out,
     )
     # All tasks have results, so the error names none.
-    with pytest.raises(LmmsEgoplanError, match=r"^lmms-eval exited with 3; "):
-        evaluate(plan, [])
+    with pytest.raises(LmmsEgoplanError, match=r"^lmms-eval exited with 3; .*/log\.txt"):
+        evaluate(plan, [], JudgingProgress(0, None), StatusLine())
+    assert capsys.readouterr().err.splitlines()[-3:] == ["loading 10%", "loading 99%", "no memory"]
+    assert "no memory" in (out / "log.txt").read_text()
+    assert read_state(out).failure == "lmms-eval exited with 3"
 
 
 @pytest.mark.nightly

@@ -5,7 +5,6 @@ import os
 import platform
 import re
 import sqlite3
-import subprocess
 import time
 
 import psutil
@@ -14,7 +13,13 @@ from typer.testing import CliRunner
 
 from benchmarks.egoplan.synthetic import egoplan_answers
 from lmms_egoplan.cli import app
-from lmms_egoplan.launch.state import Forecast, RunState, is_running, progress_of, watch
+from lmms_egoplan.launch.state import (
+    Progress,
+    RunState,
+    describe_progress,
+    is_running,
+    progress_of,
+)
 from report.synthetic import write_run
 
 STARTED = 1_000_000.0
@@ -108,15 +113,29 @@ def show(folder, current):
     return CliRunner().invoke(app, ["show", str(folder)])
 
 
-def test_show_describes_a_killed_run_and_fails(tmp_path):
+def test_show_describes_an_interrupted_run_and_succeeds(tmp_path):
     write_log(
         tmp_path / "cache" / "runs" / "id" / "rank_0.audit.jsonl",
         [record(1, STARTED), record(2, STARTED + 1)],
     )
-    result = show(tmp_path, state())
-    assert result.exit_code == 1
-    for fact in ("not running", "lmms-egoplan run checkpoint", "egoplan_val", "20%"):
+    result = show(tmp_path, state(totals={"egoplan_val": 10, "egoplan_test": 10}))
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    for fact in (
+        "interrupted",
+        "To resume, repeat: lmms-egoplan run checkpoint",
+        "egoplan_val",
+        "20%",
+    ):
         assert fact in result.stdout
+    assert re.search(r"all tasks +2 +20 +10%", result.stdout)
+
+
+def test_show_describes_a_failed_run_and_fails(tmp_path):
+    result = show(tmp_path, state(failure="lmms-eval exited with 1"))
+    assert result.exit_code == 1
+    assert "failed: lmms-eval exited with 1" in result.stdout
+    assert "To resume, repeat: lmms-egoplan run checkpoint" in result.stdout
     assert "no results" in result.stderr
 
 
@@ -168,7 +187,7 @@ def test_show_does_not_claim_that_a_run_on_another_machine_stopped(tmp_path):
     result = show(tmp_path, state(host="node7"))
     assert "node7" in result.stdout
     assert "unknown" in result.stdout
-    assert "not running" not in result.stdout
+    assert "interrupted" not in result.stdout
 
 
 def test_progress_is_not_mixed_with_a_table_for_programs(tmp_path):
@@ -177,52 +196,15 @@ def test_progress_is_not_mixed_with_a_table_for_programs(tmp_path):
     assert (result.exit_code, result.stdout) == (1, "")
 
 
-def test_the_time_left_is_expected_from_the_first_answers_and_again_as_they_double():
-    forecast = Forecast(1000, "questions")
-    assert forecast.update(5.0, 100) is None  # answers of an earlier start
-    assert forecast.update(60.0, 100) is None  # the model loads
-    counts = (10, 20, 30, 40, 100)
-    lines = [forecast.update(60.0 + 2 * new, 100 + new) for new in counts]
-    assert [line is not None for line in lines] == [False, True, False, True, True]
-    # 860 questions at one in 2 seconds take 29 minutes.
-    assert lines[3] == (
-        "140 of 1,000 questions are answered, 30 a minute: all others take about 29 min"
+def test_progress_is_described_with_rate_and_time_left():
+    assert describe_progress(Progress(140, 1000, 0.5), "questions") == (
+        "140 of 1,000 questions, 30 a minute, about 29 min left"
     )
-    assert forecast.update(5000.0, 1000) is None
-
-
-def test_long_times_are_in_hours():
-    forecast = Forecast(10_000, "requests")
-    forecast.update(0.0, 0)
-    assert "about 2.8 hours" in forecast.update(100.0, 100)
-
-
-def test_a_run_prints_the_time_left_while_the_harness_works(tmp_path, capsys):
-    """The harness answers 15 questions between two looks at its cache."""
-    log = tmp_path / "cache" / "runs" / "id" / "rank_0.audit.jsonl"
-
-    class Harness:
-        looks = 0
-
-        def wait(self, timeout):
-            self.looks += 1
-            if self.looks == 6:
-                return
-            write_log(log, [record(n, STARTED + n) for n in range(15 * self.looks)])
-            raise subprocess.TimeoutExpired("harness", timeout)
-
-    watch(tmp_path, state(totals={"egoplan_val": 200}), Harness())
-    lines = capsys.readouterr().err.splitlines()
-    assert [line.partition(" of 200")[0] for line in lines] == ["45", "75"]
-
-
-def test_a_run_waits_for_a_harness_that_stores_answers_at_the_end(tmp_path, capsys):
-    class Harness:
-        def wait(self, timeout):
-            assert timeout is None
-
-    watch(tmp_path, state(streams=False), Harness())
-    assert capsys.readouterr().err == ""
+    assert describe_progress(Progress(0, 10_000, 1.0), "requests").endswith("about 2.8 hours left")
+    assert describe_progress(Progress(7, 10, 0.05), "questions").endswith(
+        "7 of 10 questions, 3 a minute, about 60 s left".replace("60 s", "1 min")
+    )
+    assert describe_progress(Progress(7, 10, None), "questions") == "7 of 10 questions"
 
 
 def test_all_tasks_together_have_a_rate(tmp_path):
