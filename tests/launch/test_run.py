@@ -303,7 +303,7 @@ def test_a_harness_that_fails_after_writing_results_fails_the_run(tmp_path, monk
     script = (
         'cp -r "$0" "$1"; printf "loading 10%%\\rloading 99%%\\n\\n"; echo no memory >&2; exit 3'
     )
-    harness = ["sh", "-c", script, tmp_path / "written", out / "results"]
+    harness = ["sh", "-c", script, str(tmp_path / "written"), str(out / "results")]
     monkeypatch.setattr(Plan, "command", lambda plan: harness)
     plan = Plan(
         model="org/Model",
