@@ -7,9 +7,9 @@ and errors, and the end of the log if the harness fails.
 import os
 import subprocess
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from rich.text import Text
@@ -28,12 +28,14 @@ from lmms_egoplan.launch.state import (
 )
 from lmms_egoplan.run_events import EVENTS, JUDGEMENT, WARNING, EventReader
 from lmms_egoplan.status_line import StatusLine
+from lmms_egoplan.text import counted
 
 LOG = "log.txt"
 _TICK_S = 0.5
 _LOOK_S = 5.0
 # A look at the cache reads all answers. It is repeated after this many times its duration.
 _LOOKS_APART = 20
+_WARNING_WIDTH = 70
 _LAST_LINES = 20
 _LAST_BYTES = 20_000
 # The harnesses' commands end with such a line after errors that the user can correct.
@@ -162,8 +164,7 @@ class _Display:
         self._status = status
         self._tail = LogTail(plan.out / LOG, start)
         self._events = EventReader(plan.out / EVENTS_FILE)
-        self._texts: set[str] = set()
-        self._places: Counter[str] = Counter()
+        self._warnings: dict[str, list[str]] = {}
         self._judging = judging
         self._progress = progress_of(plan.out, state)
         self._done_at_start = self._progress.overall.done
@@ -184,10 +185,11 @@ class _Display:
             self._look()
             self._line = self._tail.last_line() or self._line
             self._show(self._progress)
-        for place, count in self._places.items():
-            if count > 1:
+        for first, *others in self._warnings.values():
+            if others:
                 self._status.print(
-                    f"{count - 1} more warnings like this are in {self._plan.out / LOG}: {place}"
+                    f"{counted(len(others), 'warnings')} like "
+                    f'"{shorten(first, _WARNING_WIDTH)}": see {self._plan.out / LOG}'
                 )
 
     def _read_events(self) -> None:
@@ -197,11 +199,12 @@ class _Display:
                 continue
             if event["kind"] == JUDGEMENT:
                 self._judging.add(event)
-            elif event["kind"] == WARNING and event["text"] not in self._texts:
-                self._texts.add(event["text"])
-                self._places[event["place"]] += 1
-                if self._places[event["place"]] == 1:
+            elif event["kind"] == WARNING:
+                texts = self._warnings.setdefault(event["place"], [])
+                if not texts:
                     self._status.print(f"Warning: {event['text']}")
+                if event["text"] not in texts:
+                    texts.append(event["text"])
 
     def _look(self) -> None:
         """Count the stored answers, unless that was done a moment ago."""

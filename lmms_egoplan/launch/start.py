@@ -40,9 +40,11 @@ from lmms_egoplan.report.final_table import print_final_table
 from lmms_egoplan.report.run import TaskRun
 from lmms_egoplan.report.runs import read_scores
 from lmms_egoplan.status_line import StatusLine
+from lmms_egoplan.text import join_list
 
 # Seconds that the harness has to end by itself.
 _GRACE_S = 1.0
+_MOST_NAMES = 5
 
 
 def start(plan: Plan, prices: Path | None) -> None:
@@ -127,7 +129,7 @@ def evaluate(
     failures = []
     missing = _without_score(plan, results)
     if missing:
-        failures.append(f"no result of {', '.join(missing)}")
+        failures.append(f"no result of {join_list(missing, _MOST_NAMES)}")
     if returncode:
         failures.append(f"{plan.harness} exited with {returncode}")
     if failures:

@@ -316,7 +316,11 @@ def test_a_harness_that_fails_after_writing_results_fails_the_run(tmp_path, monk
     # All tasks have results, so the error names none.
     with pytest.raises(LmmsEgoplanError, match=r"^lmms-eval exited with 3; .*/log\.txt"):
         evaluate(plan, [], JudgingProgress(0, None), StatusLine())
-    assert capsys.readouterr().err.splitlines()[-3:] == ["loading 10%", "loading 99%", "no memory"]
+    assert capsys.readouterr().err.splitlines()[-4:-1] == [
+        "loading 10%",
+        "loading 99%",
+        "no memory",
+    ]
     assert "no memory" in (out / "log.txt").read_text()
     assert read_state(out).failure == "lmms-eval exited with 3"
 
