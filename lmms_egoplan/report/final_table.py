@@ -40,7 +40,7 @@ def print_final_table(
 
 def _cells(line: Headline, asked: Mapping[str, int]) -> tuple[str, str, str, str]:
     """Return score, interval, number of questions, and remark."""
-    interval = ""
+    interval = "none"
     if line.interval is not None:
         low, high = line.interval
         interval = f"{number(low, line.decimals)} to {number(high, line.decimals)}"
