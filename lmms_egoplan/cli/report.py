@@ -121,25 +121,28 @@ def show(
     separate tables. The command writes no files.
 
     A folder of `lmms-egoplan run` also shows how far the run is, even while it works or after it
-    was killed.
+    was interrupted.
 
-    The exit code is 1 if a path has no results. Use this to detect failed runs, since lmms-eval
-    itself exits with 0.
+    The exit code is 1 if a path has no results, unless its run works or was interrupted. Use this
+    to detect failed runs, since lmms-eval itself exits with 0.
 
     Example: `lmms-egoplan show runs/qwen runs/llava`
     """
     from lmms_egoplan.report.show import show_scores
 
     if form == "text":
-        working = [path for path in runs if _is_working(path)]
-        runs = [path for path in runs if path not in working]
-        if working and not runs:
+        unfinished = [path for path in runs if _is_unfinished(path)]
+        runs = [path for path in runs if path not in unfinished]
+        if unfinished and not runs:
             return
     show_scores(runs, form)
 
 
-def _is_working(folder: Path) -> bool:
-    """Show how far a run of `lmms-egoplan run` is, and return whether it works without results."""
+def _is_unfinished(folder: Path) -> bool:
+    """Show how far a run of `lmms-egoplan run` is.
+
+    Return whether it works or was interrupted, and has no results.
+    """
     from lmms_egoplan.launch.state import read_state, show_progress
 
     state = read_state(folder)
