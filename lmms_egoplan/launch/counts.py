@@ -54,7 +54,7 @@ class TaskCounts:
 
 @dataclass(frozen=True)
 class Stored:
-    """What earlier starts of a run have stored.
+    """Answers and judgements of earlier starts of a run.
 
     Attributes:
         answers: Number of answered questions by task; empty if only the total is known.

@@ -170,7 +170,7 @@ class _Display:
         self._done_at_start = self._progress.overall.done
         self._next_look = time.monotonic() + _LOOK_S
         self._line = ""
-        self._shown = ("", 0)
+        self._phase = ("", 0)
 
     def follow(self, process: "subprocess.Popen[bytes]") -> None:
         """Show what the harness does until it ends."""
@@ -185,10 +185,10 @@ class _Display:
             self._look()
             self._line = self._tail.last_line() or self._line
             self._show(self._progress)
-        for first, *others in self._warnings.values():
-            if others:
+        for first, *similar in self._warnings.values():
+            if similar:
                 self._status.print(
-                    f"{counted(len(others), 'warnings')} like "
+                    f"{counted(len(similar), 'warnings')} like "
                     f'"{shorten(first, _WARNING_WIDTH)}": see {self._plan.out / LOG}'
                 )
 
@@ -232,8 +232,8 @@ class _Display:
         else:
             phase = f"Starting {self._plan.harness}"
         detail = " | ".join(part for part in (", ".join(details), self._line) if part)
-        if self._shown == (phase, tenth):
+        if self._phase == (phase, tenth):
             self._status.update(detail)
         else:
-            self._shown = (phase, tenth)
+            self._phase = (phase, tenth)
             self._status.begin(phase, detail)
