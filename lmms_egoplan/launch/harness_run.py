@@ -218,20 +218,22 @@ class _Display:
         """Update the status line. Begin another one with each phase and each tenth of answers."""
         overall = progress.overall
         is_new = overall.done > self._done_at_start
-        details = []
+        known = ""
         tenth = 0
         if overall.done < overall.total and is_new:
             phase = "Answering"
             tenth = 10 * overall.done // max(1, overall.total)
-            details.append(describe_progress(overall, self._state.unit))
+            known = describe_progress(overall, self._state.unit)
         elif self._judging.num_requests:
             phase = "Judging"
-            details.append(self._judging.describe())
+            known = self._judging.describe()
         elif is_new:
             phase = "Scoring"
-        else:
+        elif self._state.streams:
             phase = f"Starting {self._plan.harness}"
-        detail = " | ".join(part for part in (", ".join(details), self._line) if part)
+        else:
+            phase = f"Running {self._plan.harness}"
+        detail = " | ".join(part for part in (known, self._line) if part)
         if self._phase == (phase, tenth):
             self._status.update(detail)
         else:

@@ -116,7 +116,7 @@ def diagnose(predictions: Sequence[Prediction], settings: JudgeSettings | None) 
 
     Each score takes one request. If a field of the score is missing, the score is 0, without a
     request. If a score could not be judged or the frames cannot be read, it is None, with an error.
-    A warning names such scores.
+    If there is a judge, a warning names such scores.
 
     Args:
         predictions: Predictions of a task. Their `Prediction.load_images` is called at most once,

@@ -303,7 +303,7 @@ def grade(
     """Rate the found fields of each prediction with a judge; keep the order.
 
     A missing field is rated 0 without a request (see `metrics`). A field that could not be judged
-    has an error instead of a rating. A warning names such fields.
+    has an error instead of a rating. If there is a judge, a warning names such fields.
 
     Args:
         predictions: Predictions of a task.

@@ -46,8 +46,8 @@ def grade(
 ) -> list[JudgedAnswer]:
     """Judge all answers of a task, and return the judged answers in the same order.
 
-    An answer that could not be judged has an error instead of a rating. A warning lists these
-    answers.
+    An answer that could not be judged has an error instead of a rating. If there is a judge, a
+    warning lists these answers.
 
     Args:
         answers: Answers of a task.
