@@ -84,7 +84,7 @@ class JudgingProgress:
 
     def __init__(self, at_most: int, prices: PriceList | None) -> None:
         self.num_requests = 0
-        self._at_most = at_most
+        self.at_most = at_most
         self._options = LlmOptions(prices=prices)
         self._cost: float | None = 0.0
 
@@ -96,9 +96,9 @@ class JudgingProgress:
 
     def describe(self) -> str:
         """Describe the requests so far, and their cost if it is known."""
-        text = f"{self.num_requests:,} of up to {self._at_most:,} requests"
+        text = f"{self.num_requests:,} of up to {self.at_most:,} requests"
         if self._cost is not None and self.num_requests:
-            most = self._cost / self.num_requests * max(self._at_most, self.num_requests)
+            most = self._cost / self.num_requests * max(self.at_most, self.num_requests)
             text += f", price {self._cost:,.2f} so far, at most about {most:,.2f} in all"
         return text
 
@@ -224,7 +224,7 @@ class _Display:
             phase = "Answering"
             tenth = 10 * overall.done // max(1, overall.total)
             known = describe_progress(overall, self._state.unit)
-        elif self._judging.num_requests:
+        elif self._judging.num_requests or (is_new and self._judging.at_most):
             phase = "Judging"
             known = self._judging.describe()
         elif is_new:

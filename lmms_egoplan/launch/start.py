@@ -34,7 +34,7 @@ from lmms_egoplan.launch.state import (
     write_state,
 )
 from lmms_egoplan.outputs import output_folder
-from lmms_egoplan.processes import interrupt_children
+from lmms_egoplan.processes import exit_after, interrupt_children
 from lmms_egoplan.report.build import Built, build_report
 from lmms_egoplan.report.final_table import print_final_table
 from lmms_egoplan.report.run import TaskRun
@@ -64,7 +64,7 @@ def start(plan: Plan, prices: Path | None) -> None:
     except KeyboardInterrupt as interrupt:
         typer.echo(f"To resume, repeat: {repeated_command()}", err=True)
         interrupt_children(interrupt, _GRACE_S)
-        raise
+        exit_after(interrupt)
 
 
 def _start(plan: Plan, prices: Path | None) -> None:
