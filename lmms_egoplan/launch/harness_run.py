@@ -31,6 +31,8 @@ from lmms_egoplan.status_line import StatusLine
 from lmms_egoplan.text import counted
 
 LOG = "log.txt"
+# Progress bars write a line per second to the log.
+_SHORT_LOG = {"TQDM_MININTERVAL": "1"}
 _TICK_S = 0.5
 _LOOK_S = 5.0
 # A look at the cache reads all answers. It is repeated after this many times its duration.
@@ -62,7 +64,7 @@ def run_harness(
         # Not a pipe: the harness survives if only this process is killed, and `show` finds it.
         with subprocess.Popen(
             plan.command(),
-            env=os.environ | plan.environment() | events,
+            env=_SHORT_LOG | os.environ | plan.environment() | events,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -20,8 +20,8 @@ def print_final_table(
 
     Args:
         sections: The sections of a report of one run.
-        asked: Number of questions of each task and group that was chosen. Scores of parts of a
-            group, such as those of EgoThink's capabilities, are left to the report.
+        asked: Number of questions of each task and group that was chosen. Other scores, such as
+            those of parts of a group, are left to the report.
         console: The console to print to.
     """
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
