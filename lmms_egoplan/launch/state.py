@@ -27,10 +27,11 @@ from rich.console import Console
 from rich.table import Table
 
 from lmms_egoplan import __version__
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import decode, read_json
-from lmms_egoplan.judging.cache import JudgementCache, default_cache_path
-from lmms_egoplan.launch.counts import Stored, TaskCounts
+from lmms_egoplan.judging.cache import CacheError, JudgementCache, default_cache_path
+from lmms_egoplan.launch.counts import Stored, TaskCounts, paid_judge
 from lmms_egoplan.launch.plan import CACHE, Plan
 from lmms_egoplan.run_events import JUDGEMENT, EventReader
 from lmms_egoplan.text import percent
@@ -210,23 +211,32 @@ def read_stored(plan: Plan) -> Stored | None:
     """Return what earlier starts of a run have stored; None if there was none.
 
     Raises:
-        LmmsEgoplanError: ``run.json`` is damaged.
-        CacheError: The database of judgements cannot be used.
+        LmmsEgoplanError: ``run.json`` or the database of judgements cannot be used.
     """
     state = read_state(plan.out)
     if state is None:
         return None
     progress = progress_of(plan.out, state)
+    answers: dict[str, int] = {}
+    if _ALL not in progress.tasks:
+        answers = {task: part.done for task, part in progress.tasks.items()}
+    return Stored(answers, progress.overall.done, state.unit, _count_judgements(plan))
+
+
+def _count_judgements(plan: Plan) -> int:
+    """Count the judgements of a run by its present judges that are still stored."""
+    judges = {judge.model for judge in map(paid_judge, plan.leaves.values()) if judge is not None}
     keys = set()
     for event in read_events(plan.out):
-        if event["kind"] == JUDGEMENT and event["is_rated"]:
+        if event["kind"] == JUDGEMENT and event["is_rated"] and event["model"] in judges:
             keys.add(event["key"])
-    judgements = 0
-    if keys:
+    if not keys:
+        return 0
+    try:
         with JudgementCache(default_cache_path()) as cache:
-            judgements = len(cache.load(keys))
-    answers = {task: part.done for task, part in progress.tasks.items()}
-    return Stored(answers, progress.overall.done, state.unit, judgements)
+            return len(cache.load(keys))
+    except CacheError as error:
+        raise LmmsEgoplanError(str(error)) from error
 
 
 def progress_of(folder: Path, state: RunState) -> RunProgress:

@@ -13,13 +13,19 @@ from typer.testing import CliRunner
 
 from benchmarks.egoplan.synthetic import egoplan_answers
 from lmms_egoplan.cli import app
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.judging.cache import JudgementCache
+from lmms_egoplan.judging.judgement import Judgement
+from lmms_egoplan.launch.plan import Plan
 from lmms_egoplan.launch.state import (
     Progress,
     RunState,
     describe_progress,
     is_running,
     progress_of,
+    read_stored,
 )
+from lmms_egoplan.run_events import EVENTS, JUDGEMENT, record_event
 from report.synthetic import write_run
 
 STARTED = 1_000_000.0
@@ -96,6 +102,36 @@ def test_requests_of_lm_eval_are_counted_in_all_processes(tmp_path):
             )
     progress = progress_of(tmp_path, state(totals={"all requests": 40})).overall
     assert (progress.done, progress.total) == (7, 40)
+
+
+def test_stored_judgements_are_those_of_the_present_judge(tmp_path, monkeypatch):
+    """One was deleted from the database, one has no rating, and one is by another judge."""
+    for name, value in {"DATA": tmp_path, "JUDGE_BASE_URL": "http://127.0.0.1:9/v1"}.items():
+        monkeypatch.setenv(f"LMMS_EGOPLAN_{name}", str(value))
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "judge")
+    plan = Plan(
+        **{"model": "m", "backend_name": "hf_vlm", "model_args": {}, "harness": "lmms-eval"},
+        **{"tasks": ["egothink_object_existence"], "out": tmp_path},
+    )
+    assert read_stored(plan) is None
+    (tmp_path / "run.json").write_text(json.dumps(state().model_dump()))
+    judgements = {
+        "stored": ("judge", True),
+        "deleted": ("judge", True),
+        "unrated": ("judge", False),
+        "by another": ("other", True),
+    }
+    monkeypatch.setenv(EVENTS, str(tmp_path / "events.jsonl"))
+    for key, (model, is_rated) in judgements.items():
+        for _ in range(2):
+            record_event(JUDGEMENT, key=key, model=model, is_rated=is_rated)
+    rating = Judgement(1.0, "[[1]]", "judge", prompt="p", endpoint="e")
+    with JudgementCache(tmp_path / "judgements.sqlite") as cache:
+        cache.store(dict.fromkeys(("stored", "by another"), rating))
+    assert read_stored(plan).judgements == 1
+    (tmp_path / "judgements.sqlite").write_text("no database")
+    with pytest.raises(LmmsEgoplanError, match=r"judgements\.sqlite"):
+        read_stored(plan)
 
 
 def test_a_process_with_the_same_number_is_not_the_run():
@@ -201,8 +237,8 @@ def test_progress_is_described_with_rate_and_time_left():
         "140 of 1,000 questions, 30 a minute, about 29 min left"
     )
     assert describe_progress(Progress(0, 10_000, 1.0), "requests").endswith("about 2.8 hours left")
-    assert describe_progress(Progress(7, 10, 0.05), "questions").endswith(
-        "7 of 10 questions, 3 a minute, about 60 s left".replace("60 s", "1 min")
+    assert describe_progress(Progress(7, 10, 0.06), "questions") == (
+        "7 of 10 questions, 3.6 a minute, about 50 s left"
     )
     assert describe_progress(Progress(7, 10, None), "questions") == "7 of 10 questions"
 
