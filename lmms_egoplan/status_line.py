@@ -24,9 +24,12 @@ class StatusLine(AbstractContextManager["StatusLine"]):
     command is never silent and its log stays short.
 
     Print everything else with `print` while the line is shown. Methods are thread-safe.
+
+    Args:
+        after_s: Seconds before the line is first drawn. Short commands then print nothing.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, after_s: float = 0.0) -> None:
         self._is_terminal = sys.stderr.isatty()
         self._lock = Lock()
         self._is_closed = Event()
@@ -34,6 +37,7 @@ class StatusLine(AbstractContextManager["StatusLine"]):
         self._step = ""
         self._detail = ""
         self._started = time.monotonic()
+        self._after_s = after_s
 
     def __enter__(self) -> "StatusLine":
         Thread(target=self._redraw, name="status line", daemon=True).start()
@@ -51,7 +55,8 @@ class StatusLine(AbstractContextManager["StatusLine"]):
             self._end_line()
             self._step = step
             self._detail = detail
-            self._draw()
+            if time.monotonic() - self._started >= self._after_s:
+                self._draw()
 
     def update(self, detail: str) -> None:
         """Show how far the step is, from the next drawing on."""
@@ -65,7 +70,10 @@ class StatusLine(AbstractContextManager["StatusLine"]):
             typer.echo(text, err=True)
 
     def _redraw(self) -> None:
-        while not self._is_closed.wait(_IN_TERMINAL_S if self._is_terminal else _REDIRECTED_S):
+        every_s = _IN_TERMINAL_S if self._is_terminal else _REDIRECTED_S
+        wait_s = self._after_s or every_s
+        while not self._is_closed.wait(wait_s):
+            wait_s = every_s
             with self._lock:
                 if not self._is_closed.is_set():
                     self._draw()

@@ -24,7 +24,7 @@ HEAVY = ("torch", "lmms_eval", "lm_eval")
 
 def main() -> None:
     sys.path.insert(0, str(TESTS))
-    from launch.mistakes import MISTAKES, environment_of, prepare_folder
+    from launch.mistakes import MISTAKES, environment_of, prepare_folder, problem_lines
 
     seconds: dict[str, float] = {}
     flawed: list[str] = []
@@ -44,7 +44,7 @@ def main() -> None:
             )
             seconds[mistake.name] = time.perf_counter() - start
             imports, lines = [], []
-            for line in result.stderr.splitlines():
+            for line in problem_lines(result.stderr):
                 (imports if line.startswith("import time:") else lines).append(line)
             loaded = {line.rpartition("|")[2].strip() for line in imports}.intersection(HEAVY)
             if result.returncode != 1 or len(lines) != 1 or loaded:

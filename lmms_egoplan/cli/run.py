@@ -9,6 +9,9 @@ from typer.core import TyperCommand
 from lmms_egoplan.judging.options import MaxCost, MaxRequests, Prices
 from lmms_egoplan.options import OptionalOutFolder
 
+# Seconds before a step is named.
+_SILENT_S = 1.0
+
 
 class RunCommand(TyperCommand):
     """``run``: it knows the options of the harnesses, which must follow ``--``."""
@@ -132,6 +135,8 @@ def run(
     from lmms_egoplan.launch.checks import argument_remarks, coverage_remarks
     from lmms_egoplan.launch.counts import MEASURED, count_tasks, print_counts
     from lmms_egoplan.launch.planning import RunOptions, checked_plan
+    from lmms_egoplan.launch.state import read_stored
+    from lmms_egoplan.status_line import StatusLine
 
     options = RunOptions(
         model=model,
@@ -152,15 +157,18 @@ def run(
         nodes=nodes,
         harness_options=context.args,
     )
-    plan = checked_plan(options)
+    with StatusLine(_SILENT_S) as status:
+        status.begin("Checking")
+        plan = checked_plan(options)
     for remark in (*coverage_remarks(plan), *argument_remarks(plan)):
         typer.echo(remark, err=True)
     if check:
-        print_counts(count_tasks(plan))
+        print_counts(count_tasks(plan), read_stored(plan))
         typer.echo(f"Nothing is missing. {MEASURED}")
     elif dry_run:
         typer.echo(plan.render_script() if plan.script else plan.render_command(), nl=False)
     else:
-        from lmms_egoplan.launch.start import start
-
+        with StatusLine(_SILENT_S) as status:
+            status.begin("Loading")
+            from lmms_egoplan.launch.start import start
         start(plan, prices)

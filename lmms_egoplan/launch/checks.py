@@ -341,10 +341,11 @@ def _out(plan: Plan) -> Iterator[str]:
     state = read_state(plan.out)
     if state is None:
         return
-    if is_running(state):
+    if state.process is not None and is_running(state):
+        number = int(state.process[0])
         yield (
-            f"--out {plan.out}: another process runs there; wait until it has finished, or "
-            "set another folder"
+            f"--out {plan.out}: process {number} runs there; wait until it has finished, end it "
+            f"with kill {number}, or set another folder"
         )
     differing = []
     for name, setting in plan.settings().items():

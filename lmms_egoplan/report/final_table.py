@@ -1,4 +1,4 @@
-"""Print the table at the end of a run: one row per main score."""
+"""Print the table at the end of a run: one row per benchmark."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,7 +16,7 @@ def print_final_table(
 ) -> None:
     """Print the scores of one run with their intervals, numbers of questions and remarks.
 
-    The first score of a benchmark has its title, and others the names of their tasks.
+    A row has the first score of a benchmark. Its other scores are remarks.
 
     Args:
         sections: The sections of a report of one run.
@@ -31,26 +31,39 @@ def print_final_table(
     table.add_column("Questions", no_wrap=True, justify="right")
     table.add_column("Remark")
     for section in sections:
-        chosen = [line for line in section.headlines if line.task in asked]
-        for position, line in enumerate(chosen or section.headlines):
-            name = section.title if position == 0 else f"  {line.task}"
-            table.add_row(*(Text(clean(cell)) for cell in (name, *_cells(line, asked))))
+        lines = [line for line in section.headlines if line.task in asked] or section.headlines
+        if lines:
+            cells = (section.title, *_cells(lines, asked))
+            table.add_row(*(Text(clean(cell)) for cell in cells))
     console.print(table)
 
 
-def _cells(line: Headline, asked: Mapping[str, int]) -> tuple[str, str, str, str]:
-    """Return score, interval, number of questions, and remark."""
+def _cells(lines: Sequence[Headline], asked: Mapping[str, int]) -> tuple[str, str, str, str]:
+    """Return score, interval and number of questions of the first score, and the remarks on all."""
+    first = lines[0]
     interval = "none"
-    if line.interval is not None:
-        low, high = line.interval
-        interval = f"{number(low, line.decimals)} to {number(high, line.decimals)}"
-    score = NOT_AVAILABLE if line.value is None else number(line.value, line.decimals)
-    questions = "" if line.questions is None else f"{line.questions:,}"
-    return score, interval, questions, "; ".join(_remarks(line, asked))
+    if first.interval is not None:
+        low, high = first.interval
+        interval = f"{number(low, first.decimals)} to {number(high, first.decimals)}"
+    questions = "" if first.questions is None else f"{first.questions:,}"
+    remarks = [*first.apart, *_remarks(first, asked)]
+    for line in lines[1:]:
+        details = [remark for remark in line.apart if remark not in first.apart]
+        details += _remarks(line, asked)
+        remark = f"{line.task}: {_score(line)}"
+        if details:
+            remark += f" ({', '.join(details)})"
+        remarks.append(remark)
+    return _score(first), interval, questions, "; ".join(remarks)
+
+
+def _score(line: Headline) -> str:
+    return NOT_AVAILABLE if line.value is None else number(line.value, line.decimals)
 
 
 def _remarks(line: Headline, asked: Mapping[str, int]) -> list[str]:
-    remarks = [*line.apart]
+    """Return what makes a score doubtful, besides the conditions of its run."""
+    remarks = []
     if line.no_interval:
         remarks.append(f"no interval: {line.no_interval}")
     num_asked = asked.get(line.task, 0)

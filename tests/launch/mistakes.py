@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ from lmms_egoplan.cli import app
 from lmms_egoplan.demo.sets import copy_set
 from markers import write_marker
 
+# A line of `StatusLine` while everything is checked.
+STATUS = re.compile(r"\[\d+:\d\d:\d\d\] Checking")
 CHECKPOINT, DATA, ENCODER = "checkpoint", "data", "encoder"
 
 
@@ -126,6 +129,11 @@ def add_token(folder: Path) -> None:
     content = json.loads(path.read_text())
     content["added_tokens"].append(content["added_tokens"][0] | {"id": 99999, "content": "<new>"})
     path.write_text(json.dumps(content))
+
+
+def problem_lines(output: str) -> list[str]:
+    """Return the lines of an output, without those that say what a slow command does."""
+    return [line for line in output.splitlines() if not STATUS.fullmatch(line)]
 
 
 def save_adapter(folder: Path) -> None:

@@ -12,7 +12,14 @@ import pytest
 from loguru import logger
 from typer.testing import CliRunner
 
-from launch.mistakes import CHECKPOINT, MISTAKES, copy_folder, environment_of, prepare_folder
+from launch.mistakes import (
+    CHECKPOINT,
+    MISTAKES,
+    copy_folder,
+    environment_of,
+    prepare_folder,
+    problem_lines,
+)
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.settings import JudgeSettings
@@ -63,7 +70,7 @@ def run(folder, tmp_path, monkeypatch):
 def test_each_mistake_gives_one_line(mistake, run):
     result = run(*mistake.arguments, "--check", environment=mistake.environment, make=mistake.make)
     assert result.exit_code == 1, result.output
-    (line,) = result.stderr.splitlines()
+    (line,) = problem_lines(result.stderr)
     for fact in mistake.facts:
         assert fact in line
     assert result.stdout == ""
@@ -181,7 +188,7 @@ def test_all_problems_are_named_at_once(run):
         "2",
         "--check",
     )
-    lines = result.stderr.splitlines()
+    lines = problem_lines(result.stderr)
     assert len(lines) == 5
     for fact in ("chekpoint", "egoplan_bench2", "EgoThink", "dtyp", "--processes"):
         assert sum(fact in line for line in lines) >= 1

@@ -99,7 +99,8 @@ def test_run_ends_with_a_report_and_the_main_table(plain):
     titles = ["Benchmark", "Score", "95 % interval", "Questions", "Remark"]
     table = rows[rows.index(titles) :]
     named = {row[0]: row for row in table if len(row) == len(titles)}
-    assert {*named} == {"Benchmark", "EgoPlan", "egoplan_val_generate", "EgoThink"}
+    assert {*named} == {"Benchmark", "EgoPlan", "EgoThink"}
+    assert "egoplan_val_generate: 0.00 (24 truncated)" in " ".join(output.split())
     assert named["EgoThink"][1] == "50.0"
     assert named["EgoThink"][3:] == ["24", "rendered scenes"]
     assert "-m lmms_eval --model hf_vlm --model_args pretrained=checkpoint" in output
@@ -221,7 +222,7 @@ def test_a_killed_run_is_shown_and_resumed(plain, folder, judge):
             process.kill()  # only the command: the harness continues
             process.wait(FOREVER_S)
             refused = run(folder, judge, *arguments, "--check")
-            assert "another process runs there" in refused.stderr
+            assert re.search(r"process \d+ runs there", refused.stderr)
         finally:
             state = read_state(out)
             psutil.Process(int(state.process[0])).kill()
