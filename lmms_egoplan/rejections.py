@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from lmms_egoplan.validation import listing
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Rejection:
     """A rejected item.
 

@@ -10,7 +10,6 @@ from typer.core import TyperGroup
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.processes import end_on_signals, exit_code
-from lmms_egoplan.text import join_list
 
 # This command prints its harness's errors.
 _LM_EVAL = "lm-eval"
@@ -91,6 +90,8 @@ class EvaluateGroup(TyperGroup):
             LmmsEgoplanError: There is no such command; the argument may be a model.
         """
         if args and not args[0].startswith("-") and args[0] not in self.commands:
+            from lmms_egoplan.text import join_list
+
             raise LmmsEgoplanError(
                 f"evaluate {args[0]}: no such command; use {join_list([*self.commands])}. To "
                 f"evaluate a model: lmms-egoplan run {args[0]}"

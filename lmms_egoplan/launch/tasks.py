@@ -89,7 +89,7 @@ def choose_tasks(
 def _benchmark_name(name: str) -> str:
     """Return the name of the benchmark with this name or title; any other name unchanged.
 
-    Only letters and digits count, so ``EgoPlan-Bench`` and ``actplan1k`` are found.
+    Only letters and digits count. A title may end in "Bench", as in the papers.
     """
     letters = _letters(name)
     for benchmark in BENCHMARKS:

@@ -256,7 +256,7 @@ def _write(built: Built, texts: Mapping[str, str], out: Path) -> None:
         if activity.category in names:
             names[activity.category].append(activity.name)
     write_figure_4(out, names)
-    write_whole(out / REJECTIONS, clean_text(json_lines(map(vars, built.rejections))))
+    write_whole(out / REJECTIONS, clean_text(json_lines(map(asdict, built.rejections))))
     changed = (
         {
             "activity": activity.name,

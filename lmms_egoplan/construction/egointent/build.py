@@ -1,6 +1,7 @@
 """Build steps in EgoIntent's format from narrations. Their labels are unverified."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,7 @@ def write(steps: Sequence[dict[str, Any]], rejections: Sequence[Rejection], out:
     Raises:
         OSError: The files cannot be written.
     """
-    write_whole(rejections_path(out), clean_text(json_lines(map(vars, rejections))))
+    write_whole(rejections_path(out), clean_text(json_lines(map(asdict, rejections))))
     write_whole(out, clean_text(json_lines(steps)))
 
 

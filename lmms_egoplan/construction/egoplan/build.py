@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -181,7 +181,7 @@ def write(built: Built, out: Path) -> None:
     texts: dict[str, Iterable[str]] = {
         NARRATIONS: (csv_text([row]) for row in narration_rows(built.videos)),
         GOALS: _indented(built.goals),
-        REJECTIONS: (json_lines([vars(rejection)]) for rejection in built.rejections),
+        REJECTIONS: (json_lines([asdict(rejection)]) for rejection in built.rejections),
         SUMMARY: _indented(built.summary),
         EVALUATION: _json_list(evaluation_records(questions)),
     }
