@@ -7,7 +7,7 @@ The paper samples a frame "every few dozen frames", excludes images that "lack c
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -143,7 +143,7 @@ def _write_rejections(
         for result in results:
             if isinstance(result, Rejection):
                 num_rejected[result.reason] = num_rejected.get(result.reason, 0) + 1
-                file.write(clean_text(json_lines([vars(result)])))
+                file.write(clean_text(json_lines([asdict(result)])))
             else:
                 frames.append(result)
     return frames, num_rejected
@@ -260,12 +260,12 @@ def _sample(name: str, files: Sequence[Path], every: int, out: Path) -> list[Rej
         times = frame_times(files[0]) if is_video(files[0]) else [None] * len(files)
         for number, image in read_pictures(files, range(0, len(times), every)):
             if isinstance(image, FrameError):
-                rejections.append(vars(Rejection("frame", BAD_FRAME, name, str(image))))
+                rejections.append(asdict(Rejection("frame", BAD_FRAME, name, str(image))))
             else:
                 frames.append(_measure(name, number, times[number], image))
     except FrameError as error:
         frames = []
-        rejections = [vars(Rejection("video", BAD_VIDEO, name, str(error)))]
+        rejections = [asdict(Rejection("video", BAD_VIDEO, name, str(error)))]
     write_whole(stored_path, json.dumps({"mark": mark, "frames": frames, "rejections": rejections}))
     return [Rejection(**line) for line in rejections]
 
