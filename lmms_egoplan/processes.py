@@ -16,6 +16,8 @@ import psutil
 
 # Seconds between the request to end and the kill.
 _GRACE_S = 2.0
+# Seconds in which killed processes disappear.
+_KILLED_S = 2.0
 _Handler = Callable[[int, FrameType | None], Any] | signal.Handlers
 # Python's default handlers.
 _DEFAULTS: dict[signal.Signals, _Handler] = {
@@ -69,6 +71,7 @@ def interrupt_children(interrupt: KeyboardInterrupt, grace_s: float) -> None:
     for child in remaining:
         with suppress(psutil.Error):
             child.kill()
+    psutil.wait_procs(remaining, timeout=_KILLED_S)
 
 
 def end_children() -> None:
