@@ -22,12 +22,12 @@ class RunCommand(TyperCommand):
         Raises:
             LmmsEgoplanError: An option of a harness comes before ``--``.
         """
-        own: set[str] = set()
+        own_names: set[str] = set()
         for parameter in self.get_params(ctx):
-            own.update(parameter.opts)
+            own_names.update(parameter.opts)
         for word in takewhile(lambda word: word != "--", args):
             name = word.partition("=")[0]
-            if name.startswith("-") and name not in own:
+            if name.startswith("-") and name not in own_names:
                 _reject_harness_option(name)
         return super().parse_args(ctx, args)
 

@@ -40,8 +40,8 @@ class _Note(argparse.Action):
     """Note each option that is given, under its first name."""
 
     def __call__(self, _: Any, namespace: argparse.Namespace, *_values: Any) -> None:
-        """Add the option to ``namespace.given``."""
-        namespace.given.append(self.option_strings[0])
+        """Add the option to ``namespace.given_names``."""
+        namespace.given_names.append(self.option_strings[0])
 
 
 def option_names(harness: str) -> list[str]:
@@ -61,20 +61,20 @@ def option_problems(harness: str, words: Sequence[str], *, has_limit: bool) -> I
         has_limit: Whether the run's own ``--limit`` is given.
     """
     parser, repeatable = _parser(harness)
-    namespace = argparse.Namespace(given=[])
+    namespace = argparse.Namespace(given_names=[])
     try:
         _, unknown = parser.parse_known_args(words, namespace)
     except _UnreadableError as error:
         yield f"{harness}: {error}"
         return
     yield from _unknown(harness, unknown)
-    given: list[str] = namespace.given
-    for name in dict.fromkeys(given):
+    given_names: list[str] = namespace.given_names
+    for name in dict.fromkeys(given_names):
         if name == "--limit" and has_limit:
             yield "--limit: given before and after --; remove the second one"
         elif name in _SET_BY_RUN:
             yield f"{harness} {name}: the run sets this; {_SET_BY_RUN[name]}"
-        elif given.count(name) > 1 and name not in repeatable:
+        elif given_names.count(name) > 1 and name not in repeatable:
             yield f"{harness} {name}: given twice; keep one"
 
 

@@ -45,7 +45,7 @@ def _device(plan: Plan) -> Iterator[str]:
     if kind != "cuda":
         return
     gpus = len(gpu_memory())
-    remedy = "set --model-args device=cpu, or leave it out"
+    remedy = "set --model-args device=cpu, or omit it"
     if number and not number.isdecimal():
         yield f"--model-args device={device}: expected cuda or cuda:NUMBER"
     elif gpus and number and int(number) >= gpus:

@@ -283,17 +283,17 @@ def frame_folder(root: str | Path, video_id: str) -> str:
     participant = video_id.split("_")[0]
     newer = f"{participant}/rgb_frames/{video_id}"
     older = [f"{parent}/{participant}/{video_id}".lstrip("/") for parent in _TORRENT_FOLDERS]
-    found = [folder for folder in (newer, *older) if has_frames(Path(root, folder))]
-    if len(found) > 1:
+    folders = [folder for folder in (newer, *older) if has_frames(Path(root, folder))]
+    if len(folders) > 1:
         raise FrameError(
-            f"{Path(root, found[0])}: {Path(root, found[1])} also has frames of {video_id}; move "
-            "one of them"
+            f"{Path(root, folders[0])}: {Path(root, folders[1])} also has frames of {video_id}; "
+            "move one of them"
         )
-    return found[0] if found else newer
+    return folders[0] if folders else newer
 
 
 def count_frame_folders(root: Path, video_ids: Iterable[str]) -> int:
-    """Count the EPIC-KITCHENS videos of which a folder has frames."""
+    """Count the EPIC-KITCHENS videos that have a folder with frames."""
     participants = {video_id.split("_")[0] for video_id in video_ids}
     parents = [root / parent for parent in _TORRENT_FOLDERS]
     if not any((parent / name).is_dir() for parent in parents for name in participants):
