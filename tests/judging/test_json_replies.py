@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from contextlib import nullcontext
+from dataclasses import asdict
 
 import pytest
 
@@ -199,5 +200,5 @@ def test_rejections_are_counted_in_order_and_written_one_per_line():
         Rejection("a", "late", "z"),
     ]
     assert counted(rejections) == [("late", 2), ("early", 1)]
-    lines = json_lines(map(vars, rejections)).splitlines()
+    lines = json_lines(map(asdict, rejections)).splitlines()
     assert [Rejection(**json.loads(line)) for line in lines] == rejections
