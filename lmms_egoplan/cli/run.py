@@ -6,9 +6,12 @@ from typing import Annotated, Any, Literal
 import typer
 from typer.core import TyperCommand
 
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.options import MaxCost, MaxRequests, Prices
 from lmms_egoplan.options import OptionalOutFolder
 
+# The option whose values add up.
+_REPEATABLE = "--benchmarks"
 # Seconds before a step is named.
 _SILENT_S = 1.0
 
@@ -20,21 +23,26 @@ class RunCommand(TyperCommand):
         """Parse the arguments.
 
         Raises:
-            LmmsEgoplanError: An option of a harness comes before ``--``.
+            LmmsEgoplanError: An option of a harness comes before ``--``, or an option of this
+                command is given twice.
         """
         own_names: set[str] = set()
         for parameter in self.get_params(ctx):
             own_names.update(parameter.opts)
+        given_names: set[str] = set()
         for word in takewhile(lambda word: word != "--", args):
             name = word.partition("=")[0]
-            if name.startswith("-") and name not in own_names:
+            if name in given_names and name != _REPEATABLE:
+                raise LmmsEgoplanError(f"{name}: given twice; keep one")
+            if name in own_names:
+                given_names.add(name)
+            elif name.startswith("-"):
                 _reject_harness_option(name)
         return super().parse_args(ctx, args)
 
 
 def _reject_harness_option(name: str) -> None:
     """Raise `LmmsEgoplanError` if an option belongs to a harness."""
-    from lmms_egoplan.errors import LmmsEgoplanError
     from lmms_egoplan.launch.harness_options import option_names
 
     if name in option_names("lmms-eval") + option_names("lm-eval"):

@@ -360,7 +360,10 @@ MISTAKES = [
         ("--batch_size", "twice"),
     ),
     Mistake(
-        "limit twice",
+        "own option twice", (*EGOPLAN, "--limit", "3", "--limit=5"), ("--limit", "given twice")
+    ),
+    Mistake(
+        "limit on both sides",
         (*EGOPLAN, "--limit", "3", "--", "--limit", "5"),
         ("--limit", "before and after --"),
     ),
