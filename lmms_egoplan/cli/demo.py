@@ -5,6 +5,9 @@ from pathlib import Path
 from lmms_egoplan.options import OutFolder
 from lmms_egoplan.outputs import output_folder
 
+# Seconds before the loading of torch is named.
+_SILENT_S = 1.0
+
 
 def demo(out: OutFolder = Path("lmms-egoplan-demo")) -> None:
     """Run a full evaluation with toy models, from images to the report.
@@ -22,10 +25,13 @@ def demo(out: OutFolder = Path("lmms-egoplan-demo")) -> None:
     from lmms_egoplan.harnesses.requirements import require
     from lmms_egoplan.report.runs import read_scores
     from lmms_egoplan.report.terminal import print_runs
+    from lmms_egoplan.status_line import StatusLine
 
     with output_folder(out, "demo"):
-        require("lmms_eval", "lmms-eval", "lmms-egoplan")
-        from lmms_egoplan.demo.run import run_demo
+        with StatusLine(_SILENT_S) as status:
+            status.begin("Loading")
+            require("lmms_eval", "lmms-eval", "lmms-egoplan")
+            from lmms_egoplan.demo.run import run_demo
 
         console = Console()
 
