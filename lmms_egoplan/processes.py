@@ -6,6 +6,7 @@ import select
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -131,10 +132,25 @@ def _restore_signals() -> None:
 
 
 def _watch(reading: int) -> None:
-    number = os.read(reading, 1)[0]
+    number = _next_signal(reading, None)
     # Ctrl-C may take its time: who is in a hurry presses it again.
     grace_s = _GRACE_S if number == signal.SIGTERM else None
-    if select.select([reading], [], [], grace_s)[0]:
-        number = os.read(reading, 1)[0]
+    second = _next_signal(reading, grace_s)
     end_children()
-    os._exit(128 + number)
+    os._exit(128 + (second or number))
+
+
+def _next_signal(reading: int, timeout_s: float | None) -> int:
+    """Wait for a signal that ends the process, and return its number; 0 after the timeout.
+
+    The pipe also has all other signals for which Python code sets a handler, such as SIGCHLD for
+    the workers of torch's DataLoader.
+    """
+    end = None if timeout_s is None else time.monotonic() + timeout_s
+    while True:
+        remaining_s = None if end is None else max(0.0, end - time.monotonic())
+        if not select.select([reading], [], [], remaining_s)[0]:
+            return 0
+        number = os.read(reading, 1)[0]
+        if number in _DEFAULTS:
+            return number

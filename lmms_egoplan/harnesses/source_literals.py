@@ -4,9 +4,13 @@ import ast
 import importlib.util
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from lmms_egoplan.errors import LmmsEgoplanError
+
+# In Python 3.11, calls of `ast.parse` in several threads disturb each other.
+_PARSING = Lock()
 
 
 @cache
@@ -39,7 +43,8 @@ def parsed_source(module: str) -> ast.Module:
     Raises:
         LmmsEgoplanError: The package of the module is not installed.
     """
-    return ast.parse(_source(module))
+    with _PARSING:
+        return ast.parse(_source(module))
 
 
 def _source(module: str) -> str:

@@ -119,6 +119,28 @@ def test_nothing_outlives_the_last_signal(number, wait, to_group):
     assert "Traceback" not in error
 
 
+# As torch's DataLoader handles the end of its workers.
+WITH_WORKERS = """
+import signal, subprocess, sys, time
+from lmms_egoplan.processes import end_on_signals
+
+end_on_signals()
+ended = []
+signal.signal(signal.SIGCHLD, lambda *_: ended.append(1))
+for _ in range(3):
+    subprocess.run([sys.executable, "-c", ""], check=True)
+time.sleep(0.1)
+print(len(ended))
+"""
+
+
+def test_other_signals_do_not_end_a_command():
+    result = subprocess.run(
+        [sys.executable, "-c", WITH_WORKERS], capture_output=True, text=True, check=False
+    )
+    assert (result.returncode, result.stdout) == (0, "3\n"), result.stderr
+
+
 def test_ctrl_c_while_modules_load():
     command = Command(sys.executable, "-v", "-m", "lmms_egoplan", "show", "nowhere")
     while "lmms_egoplan.cli" not in command.process.stderr.readline():
