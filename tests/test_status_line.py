@@ -16,9 +16,17 @@ IN_TERMINAL = """
 import time
 from lmms_egoplan import status_line
 status_line._IN_TERMINAL_S = 0.01
-with status_line.StatusLine() as status:
+written = []
+
+class Counted(status_line.StatusLine):
+    def _write(self, text):
+        super()._write(text)
+        written.append(text)
+
+with Counted() as status:
     status.begin("Answering", "x" * 500)
-    time.sleep(0.1)
+    while len(written) < 3:
+        time.sleep(0.01)
     status.print("Warning: one video is short")
 print("score 50")
 """

@@ -206,7 +206,7 @@ def _hub_problem(model: str, error: Exception, hint: str) -> str:
     if isinstance(error, EntryNotFoundError) and not isinstance(error, LocalEntryNotFoundError):
         return "has no config.json on the hub; pass a checkpoint of transformers"
     if isinstance(error, HfHubHTTPError):
-        status = error.response.status_code
+        status = getattr(error.response, "status_code", None)
         remedy = "log in: hf auth login" if status in (401, 403) else "try again later"
         return f"no such folder, and {hub} answers with HTTP status {status}; {remedy}"
     return (

@@ -97,11 +97,13 @@ def _key(plan: Plan) -> Iterator[str]:
 def _cache() -> Iterator[str]:
     """Check that the harness can write to the cache of datasets."""
     folder = Path(os.environ.get("HF_DATASETS_CACHE", Path(constants.HF_HOME, "datasets")))
-    folder = folder.expanduser()
     try:
+        folder = folder.expanduser()
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
+    except RuntimeError:
+        yield f"{folder}: HOME is not set, and the user has no home folder; set HF_HOME"
     except OSError as error:
         yield (
             f"{folder}: the harness cannot write there ({error.strerror}); set HF_DATASETS_CACHE "
