@@ -243,7 +243,11 @@ class BenchmarkReport(ABC, Generic[Task]):
     @cached_property
     def headlines(self) -> list[document.Headline]:
         """The main scores for the summary."""
-        return ranked([self.headline(task) for task in self.summary_tasks()], self.differences)
+        main = {id(task) for task in self.main_tasks()}
+        lines = []
+        for task in self.summary_tasks():
+            lines.append(replace(self.headline(task), is_main=id(task) in main))
+        return ranked(lines, self.differences)
 
     @cached_property
     def answers(self) -> dict[Key, dict[str, Answer]]:

@@ -60,13 +60,17 @@ def difference_of(
 
 
 def _why_not_comparable(first: ScoredTask, second: ScoredTask) -> str:
-    """Return why two tasks are not comparable; "" if they are."""
+    """Return why two tasks are not comparable with each other; "" if they are.
+
+    Reasons why both are not comparable with published scores do not matter.
+    """
     names = dict.fromkeys(part.name for part in unequal(first, second))
     if names:
         return f"different {join_list([*names])}"
-    reasons = dict.fromkeys((*first.objections, *second.objections))
-    subset = first.task_run.subset
-    if subset and {*(first.answers or ())} == {*(second.answers or ())}:
-        # Compact runs with the same questions are comparable in this respect.
-        return "; ".join(reason for reason in reasons if not reason.startswith(subset))
-    return "; ".join(reasons)
+    flaws = dict.fromkeys(task.ranking_flaw for task in (first, second) if task.ranking_flaw)
+    if flaws:
+        return join_list([*flaws])
+    has_same_questions = {*(first.answers or ())} == {*(second.answers or ())}
+    if (first.task_run.subset or second.task_run.subset) and not has_same_questions:
+        return "estimates from different questions"
+    return ""

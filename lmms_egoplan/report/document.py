@@ -90,12 +90,14 @@ class Headline:
     chance: score of random answers; None if unknown.
     beside: other scores of the same answers, by name, in the score's unit; None for missing ones.
     no_interval: reason why there is no interval, to print after "no interval"; "" if there is one.
-    apart: reasons why the score is not comparable; empty if it is.
+    apart: reasons why the score is not comparable with published scores; empty if it is.
     rank: best and worst possible rank among comparable runs; None without intervals.
     ranked: number of ranked runs.
     is_demo: true if the score is meaningless.
     protocol: task, version, media and judge, in a few words.
     gallery: name of the run's answers in the gallery; "" for the run's name.
+    is_main: true for the score of the run that stands for the benchmark in the table of results.
+    checkpoint: identity of the model (`Run.checkpoint`); "" if unknown.
     """
 
     run: str
@@ -119,6 +121,8 @@ class Headline:
     is_demo: bool = False
     protocol: str = ""
     gallery: str = ""
+    is_main: bool = False
+    checkpoint: str = ""
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ def headline_of(task: ScoredTask, spec: Spec) -> document.Headline:
         is_demo=task.is_demo,
         protocol=", ".join((task.task, *_protocol(task))),
         gallery=task.gallery,
+        checkpoint=task.run.checkpoint,
     )
 
 

@@ -135,6 +135,8 @@ class Run:
     files: sample files by task, see `runs.with_samples`.
     record: settings of the processor, and tokens and images per question; empty for results without
     such a record.
+    checkpoint: identity of the model and of how it was asked; equal in all runs of one model,
+    whatever machine or folder they come from. "" if the weights are not recorded.
     """
 
     name: str
@@ -147,6 +149,7 @@ class Run:
     provenance: dict[str, str] = field(default_factory=dict)
     files: dict[str, Path] = field(default_factory=dict)
     record: Mapping[str, Any] = field(default_factory=dict)
+    checkpoint: str = ""
 
     @property
     def base_model(self) -> str:
