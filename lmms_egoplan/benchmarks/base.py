@@ -6,13 +6,11 @@ Importing this module is cheap: judges and scoring models load when they are nee
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
-from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks import splits
 from lmms_egoplan.coverage import coverage_values
-from lmms_egoplan.paths import module_rows
 from lmms_egoplan.storage import DataMissingError, PreparedData, without_images
 
 if TYPE_CHECKING:
@@ -365,11 +363,6 @@ BENCHMARKS = (EGOPLAN, EGOPLAN_BENCH2, EGOTHINK, EGOINTENT, ACTPLAN)
 DEMO_SETS = {
     benchmark.name: benchmark.demo for benchmark in BENCHMARKS if benchmark.demo is not None
 }
-
-
-def model_card_scores() -> list[dict[str, str]]:
-    """Read ``model_cards.csv``: scores of models in several benchmarks from model cards."""
-    return module_rows(str(Path(__file__).with_name("model_cards")))
 
 
 def load_judge(name: str, preset: str = "") -> Judge:

@@ -52,8 +52,8 @@ def report(
         typer.Option(
             "--format",
             help=(
-                "Output in the terminal: the summary, or the scores as Markdown, LaTeX "
-                "(booktabs) or CSV."
+                "Output in the terminal: findings and the table of results, or the table alone as "
+                "Markdown, LaTeX (booktabs) or CSV."
             ),
         ),
     ] = "text",
@@ -108,17 +108,24 @@ def show(
         Form,
         typer.Option(
             "--format",
-            help="Output: tables for the terminal, or one table of score, interval and n: "
-            "Markdown for a model card, LaTeX (booktabs) for a paper, CSV for programs. The table "
-            "alone goes to standard output.",
+            help="Form of the table: text for the terminal, Markdown for a model card, LaTeX "
+            "(booktabs) for a paper, CSV for programs. The table alone goes to standard output.",
         ),
     ] = "text",
+    details: Annotated[
+        bool,
+        typer.Option(
+            "--details",
+            help="Print all scores of each run in place of the table: every task, subset and "
+            "count, the finding of each benchmark, and the tasks of other projects.",
+        ),
+    ] = False,
 ) -> None:
-    """Print the main scores of runs, side by side.
+    """Print one table of the main scores: models by benchmarks.
 
-    The scores come from the harness's results files. If there are samples next to them, the
-    report's summary of each benchmark follows, with 95 % intervals. Each version of a task has
-    separate tables. The command writes no files.
+    The scores come from the harness's results files. If there are samples next to them, each score
+    has its 95 % interval, and a mark if it is not measurably below the best one of its column.
+    Below the table are protocols and remarks. The command writes no files.
 
     A folder of `lmms-egoplan run` also shows how far the run is, even while it works or after it
     was interrupted.
@@ -130,12 +137,14 @@ def show(
     """
     from lmms_egoplan.report.show import show_scores
 
+    if details and form != "text":
+        raise typer.BadParameter("the details have no other form than text", param_hint="--details")
     if form == "text":
         unfinished = [path for path in runs if _is_unfinished(path)]
         runs = [path for path in runs if path not in unfinished]
         if unfinished and not runs:
             return
-    show_scores(runs, form)
+    show_scores(runs, form, has_details=details)
 
 
 def _is_unfinished(folder: Path) -> bool:

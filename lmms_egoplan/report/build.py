@@ -13,6 +13,7 @@ from lmms_egoplan.report.gallery_items import gallery_items
 from lmms_egoplan.report.judged import has_repeats, holds_lines
 from lmms_egoplan.report.page import write_page
 from lmms_egoplan.report.recompute import check
+from lmms_egoplan.report.result_table import ResultTable, formatted, result_table
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.runs import Runs, read_runs
 from lmms_egoplan.report.samples import labelled_folders
@@ -92,7 +93,10 @@ def build_report(
         if name not in benchmark_names
     ]
     summary = summary_table(sections)
+    result = result_table(sections)
     with results_of(out) as folder:
+        if result is not None:
+            _write_result(folder / "tables", result)
         write_files(folder, sections, progress, [summary] if summary else [])
         write_whole(folder / "report.json", json_of(sections, run_set.runs, skipped, len(items)))
         images = out / "gallery" / "images"  # A later report reuses the pictures.
@@ -113,6 +117,13 @@ def build_report(
         tuple(sections),
         gallery.pictures if gallery else "",
     )
+
+
+def _write_result(folder: Path, result: ResultTable) -> None:
+    """Write the table of results as CSV, Markdown and LaTeX."""
+    write_whole(folder / "results.csv", formatted(result, "csv"))
+    write_whole(folder / "results.md", formatted(result, "md"))
+    write_whole(folder / "results.tex", formatted(result, "latex"))
 
 
 def _benchmark_sections(

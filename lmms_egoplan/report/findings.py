@@ -17,7 +17,7 @@ _Pairs = Mapping[tuple[str, str, str], Difference]
 
 
 def ranked(headlines: Sequence[Headline], differences: Sequence[Difference]) -> list[Headline]:
-    """Add the best and worst rank of each run among the comparable runs of its task and protocol.
+    """Add the best and worst rank of each run among the runs with its task and protocol.
 
     A run is above or below another if the interval of their difference excludes 0. A run has no
     rank if one of its differences has no interval.
@@ -41,24 +41,29 @@ def finding(
 
     Args:
         title: the benchmark's title.
-        headlines: headlines of all runs. The sentences are about the task of the first comparable
-            one.
+        headlines: main scores of all runs.
         differences: differences of all pairs of runs.
         reference: the best published score.
         unit: unit after a difference of scores, such as ``points``; "" for none.
     """
-    comparable = [line for line in headlines if line.value is not None and not line.apart]
-    comparable = [line for line in comparable if line.task == comparable[0].task]
-    comparable.sort(key=lambda line: -(line.value or 0))
+    scored = [line for line in headlines if line.value is not None]
+    by_protocol: dict[tuple[str, str], list[Headline]] = {}
+    for line in sorted(scored, key=lambda line: -(line.value or 0)):
+        by_protocol.setdefault((line.task, line.protocol), []).append(line)
+    pairs = _both_ways(differences)
     sentences = []
-    if comparable:
-        sentences.append(_best_sentence(title, comparable, _both_ways(differences), unit))
-        sentences += _published(comparable[0], reference, unit, is_named=len(comparable) > 1)
-    return (*sentences, *_not_compared(title, headlines, is_first=not comparable))
+    for (task, _), lines in by_protocol.items():
+        name = title if len(by_protocol) == 1 else f"{title} ({task})"
+        sentences.append(_best_sentence(name, lines, pairs, unit))
+        comparable = [line for line in lines if not line.apart]
+        if comparable:
+            sentences += _published(comparable[0], reference, unit, is_named=len(scored) > 1)
+    return (*sentences, *_not_comparable(headlines), *_without_score(title, headlines))
 
 
-def _best_sentence(title: str, comparable: Sequence[Headline], pairs: _Pairs, unit: str) -> str:
-    best, *rivals = comparable
+def _best_sentence(title: str, lines: Sequence[Headline], pairs: _Pairs, unit: str) -> str:
+    """Compare the best two scores of one protocol."""
+    best, *rivals = lines
     if not rivals:
         return f"{best.run} scores {_score(best)} on {title}{_interval(best)}."
     second = rivals[0]
@@ -68,13 +73,11 @@ def _best_sentence(title: str, comparable: Sequence[Headline], pairs: _Pairs, un
         f"{_with_interval(second)}"
     )
     if pair is None:
-        return f"{scores}; they are not compared: their samples have no questions in common."
+        return f"{scores}; their samples have no questions in common."
     if pair.why:
-        return f"{scores}; they are not compared: {pair.why}."
+        return f"{scores}; their difference means nothing: {pair.why}."
     if pair.low is None or pair.high is None:
-        return (
-            f"{scores}; they are not compared: the difference has no interval ({pair.no_interval})."
-        )
+        return f"{scores}; the difference has no interval ({pair.no_interval})."
     size, interval = _difference(pair.value, (pair.low, pair.high), best.decimals, unit)
     if pair.is_real:
         way = "above" if pair.value > 0 else "below"
@@ -108,32 +111,20 @@ def _published(
         )
 
 
-def shared_reasons(headlines: Sequence[Headline]) -> tuple[str, ...]:
-    """Return the reasons why scores are not comparable, if these are the same for all.
+def _not_comparable(headlines: Sequence[Headline]) -> Iterator[str]:
+    """Write a sentence about the scores that are not comparable with published ones."""
+    scored = [line for line in headlines if line.value is not None]
+    lines = [line for line in scored if line.apart]
+    if not lines:
+        return
+    reasons = {line.apart for line in lines}
+    runs = list(dict.fromkeys(line.run for line in lines))
+    who = "" if len(lines) == len(scored) else f": {join_list(runs, _MOST_NAMES)}"
+    why = f" ({'; '.join(reasons.pop())})" if len(reasons) == 1 else ""
+    yield f"Not comparable with published scores{who}{why}."
 
-    Empty if they differ.
-    """
-    reasons = {line.apart for line in headlines if line.value is not None and line.apart}
-    return reasons.pop() if len(reasons) == 1 else ()
 
-
-def _not_compared(title: str, headlines: Sequence[Headline], *, is_first: bool) -> Iterator[str]:
-    """Write sentences about runs that are not comparable, with their common reasons."""
-    lines = [line for line in headlines if line.value is not None and line.apart]
-    names = list(dict.fromkeys(line.run for line in lines))
-    reasons = "; ".join(shared_reasons(headlines))
-    if len(names) == 1 and reasons and is_first:
-        line = lines[0]
-        yield (
-            f"{line.run} scores {_score(line)} on {title}{_interval(line)}. It is not "
-            f"compared: {reasons}."
-        )
-    elif lines:
-        why = f" ({reasons})" if reasons else "; the reasons are with the scores"
-        yield (
-            f"Not compared{f' on {title}' if is_first else ''}: "
-            f"{join_list(names, _MOST_NAMES)}{why}."
-        )
+def _without_score(title: str, headlines: Sequence[Headline]) -> Iterator[str]:
     scored = {line.run for line in headlines if line.value is not None}
     unscored = list(dict.fromkeys(line.run for line in headlines if line.run not in scored))
     if unscored:
@@ -193,7 +184,7 @@ def _both_ways(differences: Sequence[Difference]) -> _Pairs:
 def _is_rival(line: Headline, other: Headline) -> bool:
     is_scored = line.value is not None and other.value is not None
     is_same = (line.task, line.protocol) == (other.task, other.protocol)
-    return is_scored and line is not other and is_same and not line.apart and not other.apart
+    return is_scored and line is not other and is_same
 
 
 def _with_rank(line: Headline, rivals: Sequence[Headline], pairs: _Pairs) -> Headline:

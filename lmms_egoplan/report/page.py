@@ -23,7 +23,7 @@ from lmms_egoplan.report.document import DEMO_NOTE, Item, Section, Slice
 from lmms_egoplan.report.gallery import Gallery, Progress, write_gallery
 from lmms_egoplan.report.run import Run, task_provenance
 from lmms_egoplan.report.strips import Pictures
-from lmms_egoplan.report.summary import Card, cards, demo_runs, rank_text
+from lmms_egoplan.report.summary import demo_runs, rank_text
 from lmms_egoplan.report.tables import Table, clean, known, show
 from lmms_egoplan.text import counted, percent
 
@@ -74,7 +74,7 @@ def write_page(
         title=_TITLE,
         sections=sections,
         figures=figures,
-        cards=[(card, _card_axis(card)) for card in cards(sections)],
+        cards=[],
         decimals_of={
             section.key: section.headlines[0].decimals for section in sections if section.headlines
         },
@@ -90,17 +90,6 @@ def write_page(
     )
     write_whole(out / "index.html", page)
     return gallery
-
-
-def _card_axis(card: Card) -> Axis:
-    """Return the axis of all cards of the section."""
-    section = card.section
-    chances = [line.chance for line in section.headlines]
-    return axis_of(
-        section.headlines,
-        section.top,
-        [*chances, section.reference.value if section.reference else None],
-    )
 
 
 def _slice_axis(part: Slice, section: Section) -> Axis:

@@ -3,13 +3,35 @@
 Terminal, page, Markdown, LaTeX and CSV show the same table.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 
-from lmms_egoplan.report.document import Difference, Headline, Section
-from lmms_egoplan.report.tables import show
+from lmms_egoplan.report.document import DEMO_NOTE, Difference, Headline, Section
+from lmms_egoplan.report.summary import demo_runs
+from lmms_egoplan.report.tables import (
+    Column,
+    Row,
+    Table,
+    Value,
+    csv_of,
+    latex_of,
+    markdown_of,
+    show,
+)
+from lmms_egoplan.text import counted, percent
+
+TITLE = "Scores with 95 % intervals"
+
+BEST = "*"
+"""Mark of the best score of a column."""
+TIED = "\u2248"
+"""Mark of a score that is not measurably below the best one."""
+LEGEND = (
+    f"{BEST} best of the column. {TIED} not measurably below it: the 95 % interval of the "
+    "difference includes 0."
+)
 
 Standing = Literal["best", "tied", "below", "unknown"]
 """How a score compares with the best one of its column.
@@ -17,6 +39,13 @@ Standing = Literal["best", "tied", "below", "unknown"]
 ``tied``: the interval of the difference to the best includes 0. ``below``: it excludes 0.
 ``unknown``: the difference has no interval, or the column has only one score.
 """
+_MARKS: Mapping[Standing, str] = {"best": BEST, "tied": TIED, "below": "", "unknown": ""}
+_SUPERSCRIPTS = str.maketrans(
+    "0123456789,",
+    "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u02d2",
+)
+_Pairs = Mapping[frozenset[str], Difference]
+"""The differences in one task, by the names of both runs."""
 
 
 @dataclass(frozen=True)
@@ -25,23 +54,45 @@ class ResultColumn:
 
     Attributes:
         section: the benchmark's section.
-        title: title of the benchmark, with the name of the task if it has several columns.
+        title: title of the benchmark, with what distinguishes the protocol if it has several
+            columns.
+        key: unique name for programs: the task's name, with a number if several columns have it.
         task: name of the task.
         protocol: task, version, media and judge, in a few words.
         metric: name of the score.
         decimals: number of decimals to print.
         chance: score of random answers; None if unknown.
+        questions: lowest and highest number of scored questions of a model; None if unknown.
         footnotes: numbers of the footnotes that apply to all scores of the column, from 1 on.
     """
 
     section: Section
     title: str
+    key: str
     task: str
     protocol: str
     metric: str
     decimals: int
     chance: float | None
+    questions: tuple[int, int] | None
     footnotes: tuple[int, ...]
+
+    @property
+    def head(self) -> str:
+        """The title with the numbers of its footnotes."""
+        return self.title + superscript(self.footnotes)
+
+    @property
+    def description(self) -> str:
+        """The protocol, the score and the number of questions, in a sentence."""
+        parts = [self.protocol or self.task, self.metric]
+        if self.questions is not None:
+            least, most = self.questions
+            numbers = counted(most, "questions")
+            parts.append(numbers if least == most else f"{least:,} to {numbers}")
+        if self.chance is not None:
+            parts.append(f"chance {show(self.chance, self.decimals)}")
+        return f"{self.title}: {'; '.join(parts)}."
 
 
 @dataclass(frozen=True)
@@ -49,7 +100,7 @@ class ResultCell:
     """The score of a model in a column.
 
     Attributes:
-        headline: the score.
+        headline: the score, which may be missing.
         standing: see `Standing`.
         footnotes: numbers of the footnotes that apply to this score only, from 1 on.
     """
@@ -58,10 +109,28 @@ class ResultCell:
     standing: Standing
     footnotes: tuple[int, ...]
 
+    @property
+    def score(self) -> str:
+        """The score; an en dash if it is missing."""
+        return show(self.headline.value, self.headline.decimals)
+
+    @property
+    def interval(self) -> str:
+        """The 95 % interval; "" if there is none."""
+        if self.headline.interval is None:
+            return ""
+        low, high = (show(end, self.headline.decimals) for end in self.headline.interval)
+        return f"{low}\u2013{high}"
+
+    @property
+    def marks(self) -> str:
+        """The mark of the standing and the numbers of the footnotes."""
+        return _MARKS[self.standing] + superscript(self.footnotes)
+
 
 @dataclass(frozen=True)
 class ResultRow:
-    """A model's scores, one per column; None if it has none."""
+    """A model's scores, one per column; None if it was not asked."""
 
     model: str
     cells: tuple[ResultCell | None, ...]
@@ -75,43 +144,74 @@ class ResultTable:
         columns: the columns, in the order of the sections.
         rows: one row per model, in the order of the runs.
         footnotes: the texts of the footnotes, in order.
+        demo: a note on models whose scores are meaningless; "" if there are none.
     """
 
     columns: tuple[ResultColumn, ...]
     rows: tuple[ResultRow, ...]
     footnotes: tuple[str, ...]
+    demo: str
+
+    @property
+    def has_standings(self) -> bool:
+        """True if a column has several scores."""
+        cells = [cell for row in self.rows for cell in row.cells if cell is not None]
+        return any(cell.standing == "best" for cell in cells)
+
+    def notes(self) -> Iterator[str]:
+        """Yield the texts below the table: marks, protocols, footnotes and the demo's note."""
+        if self.has_standings:
+            yield LEGEND
+        for column in self.columns:
+            yield column.description
+        for number, text in enumerate(self.footnotes, 1):
+            yield f"{superscript((number,))} {text}"
+        if self.demo:
+            yield self.demo
+
+
+def superscript(numbers: Sequence[int]) -> str:
+    """Format numbers of footnotes, such as "\u00b9\u02d2\u00b2"."""
+    return ",".join(map(str, numbers)).translate(_SUPERSCRIPTS)
 
 
 def result_table(sections: Sequence[Section]) -> ResultTable | None:
-    """Make the table of the main scores; None without scores.
+    """Make the table of the main scores; None without any.
 
     A benchmark has one column per protocol of its main scores (`Headline.is_main`).
 
     Args:
         sections: sections with headlines and differences.
     """
-    columns: list[tuple[Section, list[Headline]]] = []
+    groups: list[tuple[Section, list[Headline]]] = []
     for section in sections:
         by_protocol: dict[str, list[Headline]] = {}
         for line in section.headlines:
-            if line.is_main and line.value is not None:
+            if line.is_main:
                 by_protocol.setdefault(line.protocol, []).append(line)
-        columns += [(section, lines) for lines in by_protocol.values()]
-    if not columns:
+        groups += [(section, lines) for lines in by_protocol.values()]
+    if not groups:
         return None
     footnotes = _Footnotes()
-    result_columns: list[ResultColumn] = []
+    columns: list[ResultColumn] = []
     cells: dict[str, dict[int, ResultCell]] = {}
-    for position, (section, lines) in enumerate(columns):
-        num_columns = sum(other is section for other, _ in columns)
-        result_columns.append(_column(section, lines, num_columns, footnotes))
+    for position, (section, lines) in enumerate(groups):
+        of_section = [others[0] for other, others in groups if other is section]
+        earlier_keys = [column.key for column in columns]
+        columns.append(_column(section, lines, of_section, earlier_keys, footnotes))
         for line, cell in zip(lines, _cells(section, lines, footnotes), strict=True):
             cells.setdefault(line.run, {})[position] = cell
     rows = []
     for run, of_run in cells.items():
-        in_order = tuple(of_run.get(position) for position in range(len(columns)))
+        in_order = tuple(of_run.get(position) for position in range(len(groups)))
         rows.append(ResultRow(run, in_order))
-    return ResultTable(tuple(result_columns), tuple(rows), footnotes.texts())
+    demo = demo_runs(sections)
+    return ResultTable(
+        tuple(columns),
+        tuple(rows),
+        footnotes.texts(),
+        f"{DEMO_NOTE} {', '.join(demo)}." if demo else "",
+    )
 
 
 class _Footnotes(dict[str, int]):
@@ -126,35 +226,77 @@ class _Footnotes(dict[str, int]):
 
 
 def _column(
-    section: Section, lines: Sequence[Headline], num_columns: int, footnotes: _Footnotes
+    section: Section,
+    lines: Sequence[Headline],
+    of_section: Sequence[Headline],
+    earlier_keys: Sequence[str],
+    footnotes: _Footnotes,
 ) -> ResultColumn:
+    """Describe a column.
+
+    Args:
+        section: the benchmark's section.
+        lines: the scores of the column.
+        of_section: the first score of each column of the section.
+        earlier_keys: keys of the columns before it.
+        footnotes: the footnotes so far.
+    """
     first = lines[0]
-    title = section.title if num_columns == 1 else f"{section.title} ({first.task})"
+    title = section.title
+    if len(of_section) > 1:
+        title += f" ({_distinction(first, of_section)})"
+    key = first.task
+    if key in earlier_keys:
+        key += f"_{1 + sum(earlier.startswith(key) for earlier in earlier_keys)}"
     chances = {line.chance for line in lines}
+    questions = [line.questions for line in lines if line.questions is not None]
     return ResultColumn(
         section=section,
         title=title,
+        key=key,
         task=first.task,
         protocol=first.protocol,
         metric=first.metric,
         decimals=first.decimals,
         chance=chances.pop() if len(chances) == 1 else None,
-        footnotes=tuple(footnotes[text] for text in _shared(lines)),
+        questions=(min(questions), max(questions)) if questions else None,
+        footnotes=tuple(footnotes[text] for text in _shared_remarks(lines)),
     )
 
 
-def _shared(lines: Sequence[Headline]) -> list[str]:
-    """Return the remarks that all scores of a column have."""
-    remarks = [_remarks(line) for line in lines]
-    return [text for text in remarks[0] if all(text in others for others in remarks[1:])]
+def _distinction(line: Headline, others: Sequence[Headline]) -> str:
+    """Return the parts of a protocol that not all protocols have."""
+    parts = [other.protocol.split(", ") for other in others]
+    own = [
+        part
+        for part in line.protocol.split(", ")
+        if not all(part in protocol for protocol in parts)
+    ]
+    return ", ".join(own) or line.task
 
 
 def _remarks(line: Headline) -> list[str]:
     """Return the remarks on a score."""
+    if line.value is None:
+        return ["No score: some or all of its parts were not scored."]
     remarks = [f"Not comparable with published scores: {reason}." for reason in line.apart]
     if line.no_interval:
         remarks.append(f"No interval: {line.no_interval}.")
     return remarks
+
+
+def _shared_remarks(lines: Sequence[Headline]) -> list[str]:
+    """Return the remarks on all scores of a column."""
+    remarks = [_remarks(line) for line in lines]
+    shared = [text for text in remarks[0] if all(text in others for others in remarks[1:])]
+    truncated = [
+        f"{line.run} {percent(line.truncated)}"
+        for line in lines
+        if line.value is not None and line.truncated
+    ]
+    if truncated:
+        shared.append(f"Truncated answers: {', '.join(truncated)}.")
+    return shared
 
 
 def _cells(section: Section, lines: Sequence[Headline], footnotes: _Footnotes) -> list[ResultCell]:
@@ -163,25 +305,21 @@ def _cells(section: Section, lines: Sequence[Headline], footnotes: _Footnotes) -
     for pair in section.differences:
         if pair.task == lines[0].task:
             pairs[frozenset((pair.first, pair.second))] = pair
-    best = max(lines, key=lambda line: line.value or 0)
-    shared = _shared(lines)
+    shared = _shared_remarks(lines)
     cells = []
     for line in lines:
         remarks = [text for text in _remarks(line) if text not in shared]
         remarks += _repeats(line, lines, pairs)
         numbers = tuple(footnotes[text] for text in remarks)
-        cells.append(ResultCell(line, _standing(line, best, lines, pairs), numbers))
+        cells.append(ResultCell(line, _standing(line, lines, pairs), numbers))
     return cells
 
 
-def _standing(
-    line: Headline,
-    best: Headline,
-    lines: Sequence[Headline],
-    pairs: Mapping[frozenset[str], Difference],
-) -> Standing:
-    if len(lines) == 1:
+def _standing(line: Headline, lines: Sequence[Headline], pairs: _Pairs) -> Standing:
+    scored = [other for other in lines if other.value is not None]
+    if line.value is None or len(scored) == 1:
         return "unknown"
+    best = max(scored, key=lambda other: other.value or 0)
     if line.value == best.value:
         return "best"
     pair = pairs.get(frozenset((line.run, best.run)))
@@ -190,28 +328,78 @@ def _standing(
     return "below" if pair.is_real else "tied"
 
 
-def _repeats(
-    line: Headline, lines: Sequence[Headline], pairs: Mapping[frozenset[str], Difference]
-) -> list[str]:
+def _repeats(line: Headline, lines: Sequence[Headline], pairs: _Pairs) -> list[str]:
     """Return a remark for each other score of the same checkpoint in the same column."""
     remarks = []
     for first, second in combinations(lines, 2):
         is_same = bool(first.checkpoint) and first.checkpoint == second.checkpoint
-        if not is_same or line not in (first, second):
-            continue
-        pair = pairs.get(frozenset((first.run, second.run)))
-        difference = (second.value or 0) - (first.value or 0)
-        interval = ""
-        if pair is not None and pair.low is not None and pair.high is not None:
-            low, high = (pair.low, pair.high)
-            if pair.first == first.run:
-                low, high = (-high, -low)
-            interval = (
-                f" (95\u202f% interval {show(low, line.decimals)} to {show(high, line.decimals)})"
+        if is_same and line in (first, second) and None not in (first.value, second.value):
+            remarks.append(
+                f"{first.run} and {second.run} are one model with two scores. {second.run} minus "
+                f"{first.run}: {_difference(first, second, pairs)}. To choose one, pass only its "
+                "folder."
             )
-        remarks.append(
-            f"{first.run} and {second.run} are one model with two scores. {second.run} minus "
-            f"{first.run}: {show(difference, line.decimals)}{interval}. To choose one, pass only "
-            "its folder."
-        )
     return remarks
+
+
+def _difference(first: Headline, second: Headline, pairs: _Pairs) -> str:
+    """Format the second score minus the first one, with the interval if there is one."""
+    value = (second.value or 0) - (first.value or 0)
+    text = show(value, first.decimals)
+    pair = pairs.get(frozenset((first.run, second.run)))
+    if pair is None or pair.low is None or pair.high is None:
+        return text
+    low, high = (pair.low, pair.high) if pair.first == second.run else (-pair.high, -pair.low)
+    ends = f"{show(low, first.decimals)} to {show(high, first.decimals)}"
+    return f"{text} (95\u202f% interval {ends})"
+
+
+def formatted(result: ResultTable, form: Literal["md", "latex", "csv"]) -> str:
+    """Format the table of results as Markdown, LaTeX or CSV."""
+    if form == "csv":
+        return csv_of(_csv_table(result), with_own=False)
+    form_of = latex_of if form == "latex" else markdown_of
+    return form_of(_text_table(result))
+
+
+def _text_table(result: ResultTable) -> Table:
+    """Make the table for Markdown and LaTeX, with score, interval and marks in one cell."""
+    columns = [Column("model", "Model")]
+    columns += [Column(column.key, column.head) for column in result.columns]
+    rows = []
+    for row in result.rows:
+        texts = [_cell_text(cell) for cell in row.cells]
+        rows.append(Row((row.model, *texts)))
+    return Table("results", TITLE, tuple(columns), tuple(rows), notes=tuple(result.notes()))
+
+
+def _cell_text(cell: ResultCell | None) -> str | None:
+    if cell is None:
+        return None
+    interval = f" ({cell.interval})" if cell.interval else ""
+    return f"{cell.score}{interval}{cell.marks}"
+
+
+def _csv_table(result: ResultTable) -> Table:
+    """Make the table for programs, with each number in its own column and all digits."""
+    columns = [Column("model", "Model")]
+    for column in result.columns:
+        for name in ("", "_low", "_high", "_questions", "_protocol", "_remarks"):
+            columns.append(Column(f"{column.key}{name}", ""))
+    rows = []
+    for row in result.rows:
+        values: list[Value] = [row.model]
+        for column, cell in zip(result.columns, row.cells, strict=True):
+            values += _csv_values(result, column, cell)
+        rows.append(Row(tuple(values)))
+    return Table("results", TITLE, tuple(columns), tuple(rows))
+
+
+def _csv_values(result: ResultTable, column: ResultColumn, cell: ResultCell | None) -> list[Value]:
+    if cell is None:
+        return [None] * 6
+    line = cell.headline
+    low, high = line.interval or (None, None)
+    numbers = (*column.footnotes, *cell.footnotes)
+    remarks = " ".join(result.footnotes[number - 1] for number in numbers)
+    return [line.value, low, high, line.questions, line.protocol, remarks or None]

@@ -10,26 +10,32 @@ from lmms_egoplan.benchmarks.base import BENCHMARKS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.benchmarks import read_reports
 from lmms_egoplan.report.recompute import check
+from lmms_egoplan.report.result_table import result_table
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.runs import read_scores, with_samples
 from lmms_egoplan.report.sections import panel_tables
 from lmms_egoplan.report.terminal import (
     Form,
     Reports,
-    print_numbers,
+    print_details,
+    print_formatted,
+    print_results,
     print_scores,
-    print_summary,
     print_table,
     sections_of,
 )
+from lmms_egoplan.text import join_list
+
+_MOST_NAMES = 8
 
 
-def show_scores(runs: Sequence[Path], form: Form) -> None:
-    """Print the scores of runs, with intervals if there are samples.
+def show_scores(runs: Sequence[Path], form: Form, *, has_details: bool = False) -> None:
+    """Print the table of results, with intervals if there are samples.
 
     Args:
         runs: Folders or results files of runs, or judged answers.
-        form: ``text`` for the terminal, otherwise the form of a single table.
+        form: ``text`` for the terminal, otherwise the form of the table.
+        has_details: Whether all scores are printed in place of the table.
 
     Raises:
         LmmsEgoplanError: A path has no results, or samples contradict the harness's own scores and
@@ -44,13 +50,15 @@ def show_scores(runs: Sequence[Path], form: Form) -> None:
         typer.echo(f"No intervals: {error}", err=True)
         reports = list(read_reports(read.runs, BENCHMARKS))
         has_samples = False
-    if form == "text":
+    if form != "text":
+        print_formatted(sections_of(reports), form)
+    elif has_details:
         print_scores(read.runs, reports, Console(), with_main=not has_samples)
         if has_samples:
             typer.echo()
-            _print_summaries(reports)
+            _print_details(reports)
     else:
-        print_numbers(sections_of(reports), form)
+        _print_results(read.runs, reports)
     for line in read.skipped:
         typer.echo(f"Skipped: {line}", err=True)
     if read.without:
@@ -60,9 +68,21 @@ def show_scores(runs: Sequence[Path], form: Form) -> None:
         )
 
 
-def _print_summaries(reports: Reports) -> None:
-    """Print the report's summary of each benchmark, and the tables of panels of judges."""
-    print_summary(sections_of(reports), Console())
+def _print_results(runs: Sequence[Run], reports: Reports) -> None:
+    """Print the table of results. Without any, print the scores of all other tasks."""
+    result = result_table(sections_of(reports))
+    if result is None:
+        print_scores(runs, reports, Console())
+        return
+    print_results(result, Console())
+    others = list(dict.fromkeys(task for run in runs for task in run.other_tasks))
+    if others:
+        typer.echo(f"Other tasks, shown by --details: {join_list(others, _MOST_NAMES)}")
+
+
+def _print_details(reports: Reports) -> None:
+    """Print the report's finding and scores of each benchmark, and the tables of panels."""
+    print_details(sections_of(reports), Console())
     wide = Console(width=max(Console().width, 150))
     for _, part_report in reports:
         for table in panel_tables(part_report):

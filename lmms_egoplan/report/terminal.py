@@ -11,7 +11,7 @@ from rich.table import Column as RichColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from lmms_egoplan.benchmarks.base import Benchmark, model_card_scores
+from lmms_egoplan.benchmarks.base import Benchmark
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report import tables
 from lmms_egoplan.report.benchmark import BenchmarkReport
@@ -19,18 +19,16 @@ from lmms_egoplan.report.benchmarks import read_reports
 from lmms_egoplan.report.compact import compact_table
 from lmms_egoplan.report.comparable_runs import ComparableRuns
 from lmms_egoplan.report.document import DEMO_NOTE, Section
+from lmms_egoplan.report.result_table import (
+    ResultCell,
+    ResultTable,
+    formatted,
+    result_table,
+)
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.sections import scores_section
-from lmms_egoplan.report.summary import (
-    card_table,
-    cards,
-    demo_runs,
-    model_card,
-    number_table,
-    reasons,
-    short_table,
-)
-from lmms_egoplan.report.tables import Table, clean, csv_of, latex_of, markdown_of, show
+from lmms_egoplan.report.summary import demo_runs, section_table
+from lmms_egoplan.report.tables import Table, clean, show
 
 # Largest width of a run's column in a terminal. Longer names and cells are wrapped.
 _WIDEST = 26
@@ -42,7 +40,7 @@ _LOOKS: dict[str, Any] = {
 }
 Reports = Sequence[tuple[ComparableRuns, BenchmarkReport[Any]]]
 Form = Literal["text", "md", "latex", "csv"]
-"""How scores are printed: tables for the terminal, or one table in another form."""
+"""How the table of results is printed: for the terminal, or in another form."""
 
 
 def print_runs(runs: Sequence[Run], console: Console, benchmarks: Iterable[Benchmark]) -> None:
@@ -124,19 +122,69 @@ def sections_of(reports: Reports) -> list[Section]:
     return [part.section(scores_section(report)) for part, report in reports if report.tasks]
 
 
+def print_results(result: ResultTable, console: Console) -> None:
+    """Print the table of results with its notes.
+
+    Each cell has the interval below the score. If the columns do not fit the console, the rows are
+    repeated for further columns.
+    """
+    models = [clean(row.model) for row in result.rows]
+    columns = []
+    for position, column in enumerate(result.columns):
+        cells = [_result_cell(row.cells[position]) for row in result.rows]
+        columns.append((clean(column.head), cells))
+    first = min(max(map(len, ["Model", *models])), max(_WIDEST, console.width // 3))
+    widths = [
+        max(len(line) for text in (head, *cells) for line in text.splitlines() or [""])
+        for head, cells in columns
+    ]
+    widths = [min(_WIDEST, width) for width in widths]
+    for number, positions in enumerate(_column_groups(widths, console.width - first - 2)):
+        part = RichTable(RichColumn("Model", width=first, overflow="fold"), **_LOOKS)
+        for position in positions:
+            head, _ = columns[position]
+            part.add_column(Text(head), width=widths[position], justify="right", overflow="fold")
+        for index, model in enumerate(models):
+            part.add_row(
+                Text(model), *(Text(columns[position][1][index]) for position in positions)
+            )
+        if number:
+            console.print()
+        console.print(part)
+    console.print()
+    for note in result.notes():
+        _print_line(note, console)
+
+
+def _result_cell(cell: ResultCell | None) -> str:
+    """Format a score with its marks, and the interval on a second line."""
+    if cell is None:
+        return show(None, None)
+    score = f"{cell.score} {cell.marks}".rstrip()
+    return f"{score}\n{cell.interval}" if cell.interval else score
+
+
 def print_summary(sections: Sequence[Section], console: Console) -> None:
-    """Print each benchmark's finding and its scores with intervals."""
+    """Print each benchmark's finding, and the table of results."""
     for section in sections:
         for sentence in section.finding:
             _print_line(sentence, console)
-    all_cards = list(cards(sections))
-    for card in all_cards:
-        print_table(card_table(card), console)
-    lines = reasons(all_cards)
-    if lines:
+    result = result_table(sections)
+    if result is not None:
         console.print()
-    for line in lines:
-        _print_line(line, console)
+        print_results(result, console)
+
+
+def print_details(sections: Sequence[Section], console: Console) -> None:
+    """Print each benchmark's finding, and all of its scores with intervals."""
+    for section in sections:
+        for sentence in section.finding:
+            _print_line(sentence, console)
+    for section in sections:
+        table = section_table(section)
+        print_table(table, console)
+        for note in table.notes:
+            _print_line(note, console)
     demo = demo_runs(sections)
     if demo:
         _print_line(f"\n{DEMO_NOTE} {', '.join(demo)}.", console)
@@ -164,28 +212,13 @@ def print_table(table: Table, console: Console) -> None:
     console.print(printed)
 
 
-def print_numbers(
-    sections: Sequence[Section], form: Literal["md", "latex", "csv"], *, with_all: bool = False
-) -> None:
-    """Print the scores as Markdown, LaTeX or CSV.
-
-    Args:
-        sections: Sections with the scores.
-        form: Form of the table.
-        with_all: Whether Markdown and LaTeX also have the table of all benchmarks.
-    """
-    table = number_table(sections) if form == "csv" else short_table(sections)
-    if table is None:
+def print_formatted(sections: Sequence[Section], form: Literal["md", "latex", "csv"]) -> None:
+    """Print the table of results as Markdown, LaTeX or CSV."""
+    result = result_table(sections)
+    if result is None:
         typer.echo("No scores of the project's tasks.", err=True)
-    elif form == "csv":
-        typer.echo(csv_of(table, with_own=False), nl=False)
     else:
-        tables = [table]
-        card = model_card(sections, model_card_scores()) if with_all else None
-        if card is not None:
-            tables.append(card)
-        form_of = latex_of if form == "latex" else markdown_of
-        typer.echo("\n".join(form_of(part) for part in tables))
+        typer.echo(formatted(result, form), nl=False)
 
 
 def _compact_tables(

@@ -15,7 +15,7 @@ from lmms_egoplan.outputs import output_folder
 from lmms_egoplan.progress import progress_bar
 from lmms_egoplan.report.build import build_report
 from lmms_egoplan.report.strips import Pictures
-from lmms_egoplan.report.terminal import Form, print_numbers, print_summary
+from lmms_egoplan.report.terminal import Form, print_formatted, print_summary
 
 
 def write_report(
@@ -26,7 +26,7 @@ def write_report(
     pictures: Pictures = "some",
     form: Form = "text",
 ) -> None:
-    """Write a report to a folder, and print its summary or its scores.
+    """Write a report to a folder, and print its findings with the table of results.
 
     Args:
         runs: Folders with runs, judged answers, labels or audits.
@@ -34,7 +34,7 @@ def write_report(
         names: Names of the runs at or below these paths.
         similarity: See `Inputs`.
         pictures: See `write_gallery`.
-        form: ``text`` for the summary, otherwise the form of the scores.
+        form: ``text`` for findings and table, otherwise the form of the table alone.
     """
     started = time.monotonic()
     with output_folder(out, "report", ["index.html", "report.json"]), ExitStack() as stack:
@@ -63,4 +63,4 @@ def write_report(
     if form == "text":
         print_summary(built.sections, Console())
     else:
-        print_numbers(built.sections, form, with_all=True)
+        print_formatted(built.sections, form)
