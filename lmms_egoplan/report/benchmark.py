@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from lmms_egoplan.report import document
 from lmms_egoplan.report.differences import difference_of
 from lmms_egoplan.report.findings import ranked
-from lmms_egoplan.report.headlines import headline_of
+from lmms_egoplan.report.headlines import headline_of, protocols_of
 from lmms_egoplan.report.overlap import DEGREES, read_audits
 from lmms_egoplan.report.pairs import compared
 from lmms_egoplan.report.published import load_table, reference_of
@@ -130,6 +130,14 @@ class BenchmarkReport(ABC, Generic[Task]):
         main = self.main_tasks()
         return [*main, *(task for task in self.own_tasks if task not in main)]
 
+    def result_tasks(self) -> list[Task]:
+        """Return each run's task that stands for the benchmark in the table of results."""
+        chosen: dict[str, Task] = {}
+        for task in self.main_tasks():
+            if task.run.name not in chosen or task.task == self.SPEC.result_task:
+                chosen[task.run.name] = task
+        return list(chosen.values())
+
     def labels(self, _task: Task, _answer: Answer) -> Mapping[str, str]:
         """Return people's labels of an answer, by attribute."""
         return {}
@@ -243,10 +251,13 @@ class BenchmarkReport(ABC, Generic[Task]):
     @cached_property
     def headlines(self) -> list[document.Headline]:
         """The main scores for the summary."""
-        main = {id(task) for task in self.main_tasks()}
+        main = {id(task) for task in self.result_tasks()}
+        tasks = self.summary_tasks()
+        protocols = protocols_of(tasks)
         lines = []
-        for task in self.summary_tasks():
-            lines.append(replace(self.headline(task), is_main=id(task) in main))
+        for task, protocol in zip(tasks, protocols, strict=True):
+            line = replace(self.headline(task), protocol=protocol, is_main=id(task) in main)
+            lines.append(line)
         return ranked(lines, self.differences)
 
     @cached_property

@@ -122,10 +122,26 @@ def _versions(first: ScoredTask, second: ScoredTask) -> Iterator[Unequal]:
         yield Unequal("versions", "versions {} and {}".format(*texts))
 
 
+def has_same_protocol(first: ScoredTask, second: ScoredTask) -> bool:
+    """Return true if two runs have the same task with the same version, conditions and settings."""
+    if first.task != second.task:
+        return False
+    return not [
+        *_versions(first, second),
+        *_conditions(first, second),
+        *_settings(first, second),
+    ]
+
+
 def _conditions(first: ScoredTask, second: ScoredTask) -> Iterator[Unequal]:
+    """Compare the conditions.
+
+    A score without a judge is compared with any: no answer had to be judged.
+    """
     conditions = second.conditions
     for name, value in first.conditions.items():
-        if value != conditions.get(name):
+        is_unjudged = name == "judges" and None in (value, conditions.get(name))
+        if not is_unjudged and value != conditions.get(name):
             yield Unequal(name, f"{name} {value or 'none'} and {conditions.get(name) or 'none'}")
 
 

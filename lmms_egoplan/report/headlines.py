@@ -1,9 +1,10 @@
 """The main score of a task for the summary, with its protocol."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from textwrap import shorten
 
 from lmms_egoplan.report import document
+from lmms_egoplan.report.comparability import has_same_protocol
 from lmms_egoplan.report.scores import NONE, ScoredTask
 from lmms_egoplan.report.spec import Spec
 from lmms_egoplan.stats.intervals import why_no_interval
@@ -35,10 +36,28 @@ def headline_of(task: ScoredTask, spec: Spec) -> document.Headline:
         no_interval="" if main.value is None else why_no_interval_of(main, spec.clusters),
         apart=task.objections,
         is_demo=task.is_demo,
-        protocol=", ".join((task.task, *_protocol(task))),
         gallery=task.gallery,
         checkpoint=task.run.checkpoint,
     )
+
+
+def protocols_of(tasks: Sequence[ScoredTask]) -> list[str]:
+    """Return the protocol of each task in a few words; equal for tasks with the same protocol.
+
+    If a task does not know a setting of its protocol, the words of another task state it.
+    """
+    groups: list[list[ScoredTask]] = []
+    for task in tasks:
+        group = next((group for group in groups if has_same_protocol(group[0], task)), None)
+        if group is None:
+            groups.append([task])
+        else:
+            group.append(task)
+    texts: dict[int, str] = {}
+    for group in groups:
+        text = max((", ".join((task.task, *_protocol(task))) for task in group), key=len)
+        texts |= {id(task): text for task in group}
+    return [texts[id(task)] for task in tasks]
 
 
 def _protocol(task: ScoredTask) -> Iterator[str]:

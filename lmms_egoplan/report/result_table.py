@@ -28,18 +28,28 @@ BEST = "*"
 """Mark of the best score of a column."""
 TIED = "\u2248"
 """Mark of a score that is not measurably below the best one."""
-LEGEND = (
-    f"{BEST} best of the column. {TIED} not measurably below it: the 95 % interval of the "
-    "difference includes 0."
-)
+UNKNOWN = "?"
+"""Mark of a score whose difference to the best one has no interval."""
+_LEGEND: Mapping[str, str] = {
+    BEST: "best of the column",
+    TIED: "not measurably below the best: the 95\u202f% interval of the difference includes 0",
+    UNKNOWN: "difference to the best unknown",
+}
 
-Standing = Literal["best", "tied", "below", "unknown"]
+Standing = Literal["best", "tied", "below", "unknown", "alone"]
 """How a score compares with the best one of its column.
 
 ``tied``: the interval of the difference to the best includes 0. ``below``: it excludes 0.
-``unknown``: the difference has no interval, or the column has only one score.
+``unknown``: the difference has no interval. ``alone``: no other score is in the column, or the
+score is missing.
 """
-_MARKS: Mapping[Standing, str] = {"best": BEST, "tied": TIED, "below": "", "unknown": ""}
+_MARKS: Mapping[Standing, str] = {
+    "best": BEST,
+    "tied": TIED,
+    "below": "",
+    "unknown": UNKNOWN,
+    "alone": "",
+}
 _SUPERSCRIPTS = str.maketrans(
     "0123456789,",
     "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u02d2",
@@ -153,15 +163,16 @@ class ResultTable:
     demo: str
 
     @property
-    def has_standings(self) -> bool:
-        """True if a column has several scores."""
+    def legend(self) -> str:
+        """The meaning of the marks in the table; "" without any."""
         cells = [cell for row in self.rows for cell in row.cells if cell is not None]
-        return any(cell.standing == "best" for cell in cells)
+        used = {_MARKS[cell.standing] for cell in cells}
+        return "; ".join(f"{mark} {text}" for mark, text in _LEGEND.items() if mark in used)
 
     def notes(self) -> Iterator[str]:
         """Yield the texts below the table: marks, protocols, footnotes and the demo's note."""
-        if self.has_standings:
-            yield LEGEND
+        if self.legend:
+            yield f"{self.legend}."
         for column in self.columns:
             yield column.description
         for number, text in enumerate(self.footnotes, 1):
@@ -178,18 +189,18 @@ def superscript(numbers: Sequence[int]) -> str:
 def result_table(sections: Sequence[Section]) -> ResultTable | None:
     """Make the table of the main scores; None without any.
 
-    A benchmark has one column per protocol of its main scores (`Headline.is_main`).
+    A benchmark has a column for each protocol under which a model has its main score
+    (`Headline.is_main`), with the scores of all models under this protocol.
 
     Args:
         sections: sections with headlines and differences.
     """
     groups: list[tuple[Section, list[Headline]]] = []
     for section in sections:
-        by_protocol: dict[str, list[Headline]] = {}
-        for line in section.headlines:
-            if line.is_main:
-                by_protocol.setdefault(line.protocol, []).append(line)
-        groups += [(section, lines) for lines in by_protocol.values()]
+        protocols = {line.protocol: None for line in section.headlines if line.is_main}
+        for protocol in protocols:
+            lines = [line for line in section.headlines if line.protocol == protocol]
+            groups.append((section, lines))
     if not groups:
         return None
     footnotes = _Footnotes()
@@ -260,12 +271,14 @@ def _column(
         decimals=first.decimals,
         chance=chances.pop() if len(chances) == 1 else None,
         questions=(min(questions), max(questions)) if questions else None,
-        footnotes=tuple(footnotes[text] for text in _shared_remarks(lines)),
+        footnotes=tuple(footnotes[text] for text in _column_remarks(lines)),
     )
 
 
 def _distinction(line: Headline, others: Sequence[Headline]) -> str:
-    """Return the parts of a protocol that not all protocols have."""
+    """Return what distinguishes a protocol: its task, or the parts that not all protocols have."""
+    if len({other.task for other in others}) == len(others):
+        return line.task
     parts = [other.protocol.split(", ") for other in others]
     own = [
         part
@@ -275,28 +288,34 @@ def _distinction(line: Headline, others: Sequence[Headline]) -> str:
     return ", ".join(own) or line.task
 
 
-def _remarks(line: Headline) -> list[str]:
-    """Return the remarks on a score."""
-    if line.value is None:
-        return ["No score: some or all of its parts were not scored."]
-    remarks = [f"Not comparable with published scores: {reason}." for reason in line.apart]
-    if line.no_interval:
-        remarks.append(f"No interval: {line.no_interval}.")
-    return remarks
+def _reasons(line: Headline) -> list[str]:
+    """Return why a score is not comparable with published ones. A missing score has no reasons."""
+    return [] if line.value is None else list(line.apart)
 
 
-def _shared_remarks(lines: Sequence[Headline]) -> list[str]:
+def _shared_reasons(lines: Sequence[Headline]) -> list[str]:
+    """Return the reasons that all scores of a column have."""
+    scored = [line for line in lines if line.value is not None]
+    if not scored:
+        return []
+    return [text for text in scored[0].apart if all(text in line.apart for line in scored[1:])]
+
+
+def _not_comparable(reasons: Sequence[str]) -> list[str]:
+    return [f"Not comparable with published scores: {'; '.join(reasons)}."] if reasons else []
+
+
+def _column_remarks(lines: Sequence[Headline]) -> list[str]:
     """Return the remarks on all scores of a column."""
-    remarks = [_remarks(line) for line in lines]
-    shared = [text for text in remarks[0] if all(text in others for others in remarks[1:])]
+    remarks = _not_comparable(_shared_reasons(lines))
     truncated = [
         f"{line.run} {percent(line.truncated)}"
         for line in lines
         if line.value is not None and line.truncated
     ]
     if truncated:
-        shared.append(f"Truncated answers: {', '.join(truncated)}.")
-    return shared
+        remarks.append(f"Truncated answers: {', '.join(truncated)}.")
+    return remarks
 
 
 def _cells(section: Section, lines: Sequence[Headline], footnotes: _Footnotes) -> list[ResultCell]:
@@ -305,21 +324,35 @@ def _cells(section: Section, lines: Sequence[Headline], footnotes: _Footnotes) -
     for pair in section.differences:
         if pair.task == lines[0].task:
             pairs[frozenset((pair.first, pair.second))] = pair
-    shared = _shared_remarks(lines)
+    scored = [line for line in lines if line.value is not None]
+    best = max(scored, key=lambda line: line.value or 0, default=lines[0])
+    shared = _shared_reasons(lines)
     cells = []
     for line in lines:
-        remarks = [text for text in _remarks(line) if text not in shared]
+        remarks = _not_comparable([text for text in _reasons(line) if text not in shared])
+        remarks += _gaps(line, best, pairs)
         remarks += _repeats(line, lines, pairs)
         numbers = tuple(footnotes[text] for text in remarks)
-        cells.append(ResultCell(line, _standing(line, lines, pairs), numbers))
+        standing = "alone" if len(scored) < 2 else _standing(line, best, pairs)
+        cells.append(ResultCell(line, standing, numbers))
     return cells
 
 
-def _standing(line: Headline, lines: Sequence[Headline], pairs: _Pairs) -> Standing:
-    scored = [other for other in lines if other.value is not None]
-    if line.value is None or len(scored) == 1:
-        return "unknown"
-    best = max(scored, key=lambda other: other.value or 0)
+def _gaps(line: Headline, best: Headline, pairs: _Pairs) -> Iterator[str]:
+    """Yield what a score lacks: itself, its interval, or equal conditions with the best one."""
+    if line.value is None:
+        yield "No score: some or all of its parts were not scored."
+        return
+    if line.no_interval:
+        yield f"No interval: {line.no_interval}."
+    pair = pairs.get(frozenset((line.run, best.run)))
+    if pair is not None and pair.why:
+        yield f"{line.run} and {best.run} are not comparable: {pair.why}."
+
+
+def _standing(line: Headline, best: Headline, pairs: _Pairs) -> Standing:
+    if line.value is None:
+        return "alone"
     if line.value == best.value:
         return "best"
     pair = pairs.get(frozenset((line.run, best.run)))

@@ -44,6 +44,8 @@ class Spec:
         reference: table and column of the published score to compare with; "" for the table's main
             column.
         caveat: see `Reference`.
+        result_task: the task that follows the paper, for the table of results. A run without it is
+            there with its first task; "" if there is only one.
         subsets: metric of each of the ledger's subsets; "" for the main score.
         ledger_fields: how each task obtains its scores, by task and by the ledger's names of
             fields. Only these tasks are compared with the ledger.
@@ -65,6 +67,7 @@ class Spec:
     group_order: Mapping[str, Sequence[str]] = field(default_factory=dict)
     reference: tuple[str, str] | None = None
     caveat: str = ""
+    result_task: str = ""
     subsets: Mapping[str, str] = field(default_factory=dict)
     ledger_fields: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from textwrap import wrap
 from typing import Any, Literal
 
 import typer
@@ -32,6 +33,8 @@ from lmms_egoplan.report.tables import Table, clean, show
 
 # Largest width of a run's column in a terminal. Longer names and cells are wrapped.
 _WIDEST = 26
+# Smallest width of a benchmark's column. Its title is wrapped.
+_NARROWEST = 9
 _LOOKS: dict[str, Any] = {
     "box": box.SIMPLE_HEAD,
     "show_edge": False,
@@ -129,25 +132,25 @@ def print_results(result: ResultTable, console: Console) -> None:
     repeated for further columns.
     """
     models = [clean(row.model) for row in result.rows]
+    heads = []
     columns = []
+    widths = []
     for position, column in enumerate(result.columns):
         cells = [_result_cell(row.cells[position]) for row in result.rows]
-        columns.append((clean(column.head), cells))
+        lines = [line for cell in cells for line in cell.splitlines()]
+        head = wrap(clean(column.head), max(_NARROWEST, *map(len, lines)))
+        heads.append("\n".join(head))
+        columns.append(cells)
+        widths.append(max(map(len, [*head, *lines])))
     first = min(max(map(len, ["Model", *models])), max(_WIDEST, console.width // 3))
-    widths = [
-        max(len(line) for text in (head, *cells) for line in text.splitlines() or [""])
-        for head, cells in columns
-    ]
-    widths = [min(_WIDEST, width) for width in widths]
     for number, positions in enumerate(_column_groups(widths, console.width - first - 2)):
         part = RichTable(RichColumn("Model", width=first, overflow="fold"), **_LOOKS)
         for position in positions:
-            head, _ = columns[position]
-            part.add_column(Text(head), width=widths[position], justify="right", overflow="fold")
-        for index, model in enumerate(models):
-            part.add_row(
-                Text(model), *(Text(columns[position][1][index]) for position in positions)
+            part.add_column(
+                Text(heads[position]), width=widths[position], justify="right", overflow="fold"
             )
+        for index, model in enumerate(models):
+            part.add_row(Text(model), *(Text(columns[position][index]) for position in positions))
         if number:
             console.print()
         console.print(part)

@@ -71,6 +71,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
             "run has a classifier, it also calls each plan correct or wrong."
         ),
         metric="lcs_norm",
+        result_task="actplan",
         decimals=3,
         measure="lcs_norm",
         clusters="activities",

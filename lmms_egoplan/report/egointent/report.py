@@ -41,6 +41,7 @@ class EgoIntentReport(BenchmarkReport[EgoIntentTask]):
             "0 to 100 how well each of the three answers agrees with the reference."
         ),
         metric="overall",
+        result_task="egointent",
         decimals=2,
         measure="overall",
         clusters="videos",

@@ -27,6 +27,7 @@ class EgoPlanBench2Report(ChoiceReport):
             "the choices are also ranked by the likelihood that a model assigns to them."
         ),
         metric="accuracy",
+        result_task="egoplan_bench2_generate",
         decimals=2,
         measure="acc",
         scale=100,

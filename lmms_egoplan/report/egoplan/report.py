@@ -61,6 +61,7 @@ class EgoPlanReport(ChoiceReport):
             "them. The score is the share of questions with the right choice first."
         ),
         metric="accuracy",
+        result_task="egoplan_val",
         decimals=2,
         measure="acc",
         scale=100,
