@@ -98,6 +98,7 @@ class Headline:
     gallery: name of the run's answers in the gallery; "" for the run's name.
     is_main: true for the score of the run that stands for the benchmark in the table of results.
     checkpoint: identity of the model (`Run.checkpoint`); "" if unknown.
+    remarks: what a reader should know about the score, in sentences, though it is comparable.
     """
 
     run: str
@@ -123,6 +124,7 @@ class Headline:
     gallery: str = ""
     is_main: bool = False
     checkpoint: str = ""
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

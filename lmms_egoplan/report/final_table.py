@@ -16,7 +16,7 @@ def print_final_table(
 ) -> None:
     """Print the scores of one run with their intervals, numbers of questions and remarks.
 
-    A row has the first score of a benchmark. Its other scores are remarks.
+    A row has the main score of a benchmark. Its other scores are remarks.
 
     Args:
         sections: The sections of a report of one run.
@@ -32,6 +32,7 @@ def print_final_table(
     table.add_column("Remark")
     for section in sections:
         lines = [line for line in section.headlines if line.task in asked] or section.headlines
+        lines = sorted(lines, key=lambda line: not line.is_main)
         if lines:
             cells = (section.title, *_cells(lines, asked))
             table.add_row(*(Text(clean(cell)) for cell in cells))

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from textwrap import shorten
 
+from lmms_egoplan.ranking.chat_templates import NO_TEMPLATE, NOT_APPLIED
 from lmms_egoplan.report import document
 from lmms_egoplan.report.comparability import has_same_protocol
 from lmms_egoplan.report.scores import NONE, ScoredTask
@@ -38,6 +39,7 @@ def headline_of(task: ScoredTask, spec: Spec) -> document.Headline:
         is_demo=task.is_demo,
         gallery=task.gallery,
         checkpoint=task.run.checkpoint,
+        remarks=("The model has no chat template.",) if task.chat_template == NO_TEMPLATE else (),
     )
 
 
@@ -64,7 +66,7 @@ def _protocol(task: ScoredTask) -> Iterator[str]:
     """Yield version, judge and the other conditions that must be equal in comparable runs."""
     if task.task_run.version:
         yield f"version {task.task_run.version}"
-    if task.plain_text:
+    if task.chat_template == NOT_APPLIED:
         yield task.plain_text
     for name, value in (task.conditions | task.settings).items():
         if name not in _UNNAMED and value not in (None, "", NONE):

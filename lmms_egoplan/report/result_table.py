@@ -11,6 +11,7 @@ from typing import Literal
 from lmms_egoplan.report.document import DEMO_NOTE, Difference, Headline, Section
 from lmms_egoplan.report.summary import demo_runs
 from lmms_egoplan.report.tables import (
+    SUPERSCRIPTS,
     Column,
     Row,
     Table,
@@ -50,10 +51,7 @@ _MARKS: Mapping[Standing, str] = {
     "unknown": UNKNOWN,
     "alone": "",
 }
-_SUPERSCRIPTS = str.maketrans(
-    "0123456789,",
-    "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u02d2",
-)
+_TO_SUPERSCRIPTS = str.maketrans("0123456789,", SUPERSCRIPTS)
 _Pairs = Mapping[frozenset[str], Difference]
 """The differences in one task, by the names of both runs."""
 
@@ -127,7 +125,7 @@ class ResultCell:
     @property
     def interval(self) -> str:
         """The 95 % interval; "" if there is none."""
-        if self.headline.interval is None:
+        if self.headline.value is None or self.headline.interval is None:
             return ""
         low, high = (show(end, self.headline.decimals) for end in self.headline.interval)
         return f"{low}\u2013{high}"
@@ -183,7 +181,7 @@ class ResultTable:
 
 def superscript(numbers: Sequence[int]) -> str:
     """Format numbers of footnotes, such as "\u00b9\u02d2\u00b2"."""
-    return ",".join(map(str, numbers)).translate(_SUPERSCRIPTS)
+    return ",".join(map(str, numbers)).translate(_TO_SUPERSCRIPTS)
 
 
 def result_table(sections: Sequence[Section]) -> ResultTable | None:
@@ -343,6 +341,7 @@ def _gaps(line: Headline, best: Headline, pairs: _Pairs) -> Iterator[str]:
     if line.value is None:
         yield "No score: some or all of its parts were not scored."
         return
+    yield from line.remarks
     if line.no_interval:
         yield f"No interval: {line.no_interval}."
     pair = pairs.get(frozenset((line.run, best.run)))

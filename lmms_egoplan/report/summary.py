@@ -66,15 +66,26 @@ def section_table(section: Section) -> tables.Table:
     lines = _in_order(section.headlines)
     rows = []
     for line in lines:
-        score = tables.with_interval(line.value, line.interval, line.decimals)
+        score = tables.show(line.value, line.decimals)
+        interval = ""
+        if line.interval is not None:
+            low, high = (tables.show(end, line.decimals) for end in line.interval)
+            interval = f"{low}\u2013{high}"
         coverage = "unknown" if line.coverage is None else tables.percent(line.coverage)
         rows.append(
-            _numbers(line) | {"name": _name(line, lines), "score": score, "covered": coverage}
+            _numbers(line)
+            | {
+                "name": _name(line, lines),
+                "score": score,
+                "interval": interval,
+                "covered": coverage,
+            }
         )
     columns = (
         Column("run", "Run"),
         Column("name", "Task"),
-        Column("score", "Score, 95 % interval"),
+        Column("score", "Score"),
+        Column("interval", "95\u202f% interval"),
         Column("rank", "Rank"),
         Column("questions", "Questions", decimals=0),
         Column("covered", "Coverage", decimals=1),

@@ -18,6 +18,9 @@ APART_NOTE = (
     "These rows are not comparable with the published rows. The last column states the reason."
 )
 
+SUPERSCRIPTS = "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u02d2"
+"""The digits and the comma of footnotes' numbers."""
+
 _P_VALUES = ("p_value", "p_holm")
 _COVERAGE = "coverage"
 _PATH = re.compile(r"\.{0,2}/|~|[A-Za-z]:[\\/]|\\\\")
@@ -49,6 +52,11 @@ _LATEX = str.maketrans(
         "]": "{]}",
         "*": "{*}",
         "\u2212": "$-$",
+        "\u2248": r"$\approx$",
+        **{
+            sign: rf"\textsuperscript{{{text}}}"
+            for sign, text in zip(SUPERSCRIPTS, "0123456789,", strict=True)
+        },
         "\u00b1": r"$\pm$",
         "\u00d7": r"$\times$",
         "\u2264": r"$\leq$",

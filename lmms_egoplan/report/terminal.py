@@ -1,6 +1,7 @@
 """Print runs, their scores and tables on a terminal."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from textwrap import wrap
 from typing import Any, Literal
@@ -121,8 +122,17 @@ def _text(value: Any) -> str:
 
 
 def sections_of(reports: Reports) -> list[Section]:
-    """Return the reports' sections with only their scores."""
-    return [part.section(scores_section(report)) for part, report in reports if report.tasks]
+    """Return the reports' sections with only their scores.
+
+    Raises:
+        LmmsEgoplanError: a run's results do not have the form of the project's tasks.
+    """
+    sections = []
+    for part, report in reports:
+        if report.tasks:
+            with _readable(part):
+                sections.append(part.section(scores_section(report)))
+    return sections
 
 
 def print_results(result: ResultTable, console: Console) -> None:
@@ -229,15 +239,26 @@ def _compact_tables(
 ) -> tuple[Table, ...]:
     if not report.tasks:
         return ()
-    try:
+    with _readable(part):
         table = compact_table(report, with_main=with_main)
+    return part.section(Section(part.benchmark, table.title, "", tables=(table,))).tables
+
+
+@contextmanager
+def _readable(part: ComparableRuns) -> Iterator[None]:
+    """Name the folders of results that do not have the form of the project's tasks.
+
+    Raises:
+        LmmsEgoplanError: a library or Python raised an error about a value.
+    """
+    try:
+        yield
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         folders = ", ".join(sorted({str(run.folder) for run in part.runs}))
         raise LmmsEgoplanError(
             f"{folders}: the results of {part.benchmark} cannot be read: {type(error).__name__}: "
             f"{error}. If they were edited, run the tasks again"
         ) from error
-    return part.section(Section(part.benchmark, table.title, "", tables=(table,))).tables
 
 
 def _print_side_by_side(table: Table, console: Console) -> None:

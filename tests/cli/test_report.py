@@ -6,18 +6,14 @@ import re
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
 
 from benchmarks.actplan.synthetic import actplan_answers
-from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_replies
-from lmms_egoplan.benchmarks.base import BENCHMARKS, model_card_scores
+from benchmarks.egoplan.synthetic import egoplan_replies
 from lmms_egoplan.cli import app
 from lmms_egoplan.files import UNFINISHED
-from lmms_egoplan.report.document import Headline, Section
-from lmms_egoplan.report.summary import model_card
 from markers import list_results
 from patience import wait_until
 from report.prepared import prepare_data
@@ -210,13 +206,13 @@ def write_settings(path, task, **settings):
 @pytest.mark.parametrize(
     ("backend", "limit"), [("hf_vlm", "up to 32,768"), ("vllm", "32,768 or more")]
 )
-def test_a_model_card_has_letters_settings_and_published_rows(tmp_path, backend, limit):
-    tasks = {
-        "egoplan_val": egoplan_answers(30, 0.6, 1),
-        "egoplan_val_generate": egoplan_replies(30, 0.5, 2, unparsed=0.1),
-        "actplan": actplan_answers(COUNT, 0.7, 3),
-    }
-    path = write_run(tmp_path / "runs", "lmms-eval", "org/Model", tasks)
+def test_the_protocol_of_letters_has_their_settings(tmp_path, backend, limit):
+    path = write_run(
+        tmp_path / "runs",
+        "lmms-eval",
+        "org/Model",
+        {"egoplan_val_generate": egoplan_replies(30, 0.5, 2, unparsed=0.1)},
+    )
     write_settings(
         path,
         "egoplan_val_generate",
@@ -233,46 +229,10 @@ def test_a_model_card_has_letters_settings_and_published_rows(tmp_path, backend,
     path.write_text(json.dumps(content))
     result = report(tmp_path / "runs", "--out", tmp_path / "out", "--format", "md")
     assert result.exit_code == 0, result.output
-    lines = [line for line in result.stdout.splitlines() if line.startswith("|")]
-    (letters,) = (line for line in lines if limit in line)
-    assert re.search(r"egoplan_val_generate.*\b2\b.*\b256\b", letters)
-    (head,) = (
-        index
-        for index, line in enumerate(lines)
-        if line.startswith("| Model | EgoPlan: egoplan_val |")
-    )
-    columns = [cell.strip() for cell in lines[head].split("|")]
-    published = [[cell.strip() for cell in line.split("|")] for line in lines[head + 3 :]]
-    assert published == []  # No published row covers two of these benchmarks.
-    assert columns[1:-1] == [
-        "Model",
-        "EgoPlan: egoplan_val",
-        "EgoPlan: egoplan_val_generate",
-        "ActPlan-1K: actplan",
-    ]
-
-
-def test_published_rows_are_in_columns_of_generated_answers():
-    line = Headline("Own", "B", "ranked", "accuracy", 40.0, 2, (30.0, 50.0), is_generated=False)
-    lines = (line, replace(line, task="letters", is_generated=True))
-    sections = [Section(key, key, "", lines) for key in ("a", "b")]
-    table = model_card(
-        sections,
-        [{"model": "M", "a": "41.30", "b": "38.63", "source": "P, Table 2", "link": "http://p"}],
-    )
-    assert [row.values for row in table.rows] == [
-        ("Own", *["40.00 (30.00 to 50.00)"] * 4),
-        ("M", None, "41.30", None, "38.63"),
-    ]
-    assert "P, Table 2: http://p" in table.notes[0]
-    assert model_card(sections[:1], []) is None
-
-
-def test_published_rows_name_known_benchmarks():
-    names = {benchmark.name for benchmark in BENCHMARKS}
-    for row in model_card_scores():
-        assert row.keys() - names == {"model", "source", "link"}
-        assert all(0 <= float(row[name]) <= 100 for name in row.keys() & names)
+    (protocol,) = (line for line in result.stdout.splitlines() if limit in line)
+    assert re.search(r"egoplan_val_generate.*\b2\b.*\b256\b", protocol)
+    stored = (tmp_path / "out" / "tables" / "results.md").read_text(encoding="utf-8")
+    assert stored == result.stdout
 
 
 def test_a_volume_that_becomes_full_is_one_error_that_names_the_file(folder):

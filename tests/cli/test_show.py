@@ -14,7 +14,6 @@ from benchmarks.egointent.synthetic import egointent_answers
 from benchmarks.egoplan.synthetic import egoplan_answers
 from benchmarks.egothink.synthetic import egothink_bench
 from lmms_egoplan.cli import app
-from lmms_egoplan.report.egothink.answers import CAPABILITIES
 from report.reading import HARNESSES, all_tasks, one_task
 from report.synthetic import write_run
 
@@ -28,6 +27,10 @@ def narrow(monkeypatch):
 
 def show(*paths):
     return CliRunner().invoke(app, ["show", *map(str, paths)])
+
+
+def show_details(*paths):
+    return show("--details", *paths)
 
 
 def lines_of(result):
@@ -55,7 +58,7 @@ def test_scores_of_all_benchmarks_are_printed_with_coverage(tmp_path, harness):
         task: {key.partition(",")[0]: value for key, value in entry.items()}
         for task, entry in json.loads(path.read_text())["results"].items()
     }
-    result = show(tmp_path)
+    result = show_details(tmp_path)
     assert result.exit_code == 0, result.output
     assert result.stderr == ""
     assert lines_of(result)[0] == (
@@ -89,7 +92,7 @@ def test_runs_that_do_not_fit_side_by_side_are_below(tmp_path):
             tasks,
             log_samples=False,
         )
-    result = show(tmp_path)
+    result = show_details(tmp_path)
     assert result.exit_code == 0
     heads = [re.findall(r"Model-\dB", line) for line in lines_of(result) if "Model-" in line]
     names = [name for head in heads for name in head]
@@ -105,7 +108,7 @@ def test_a_run_without_a_task_has_an_empty_cell(tmp_path):
     for name, task in (("one", "egoplan_val"), ("two", "egoplan_val_blind")):
         answers = {task: egoplan_answers(10, 0.4, seed=1)}
         write_run(tmp_path / name, "lmms-eval", f"org/{name}", answers, log_samples=False)
-    result = show(tmp_path / "one", tmp_path / "two")
+    result = show_details(tmp_path / "one", tmp_path / "two")
     assert [len(row) for row in cells(result, "acc")] == [1, 1]
 
 
@@ -130,7 +133,7 @@ def test_nan_is_not_a_score_and_paths_are_not_values(tmp_path):
         }
 
     change(path, edit)
-    result = show(tmp_path)
+    result = show_details(tmp_path)
     assert cells(result, "existence") == [["n/a (0%)"]]
     assert cells(result, "average of the twelve") == [["n/a (0%)"]]
     assert cells(result, "judge") == [["judge"]]
@@ -150,7 +153,7 @@ def test_the_judge_is_named(tmp_path):
             "egointent": egointent_answers(10, 50, missing=1.0),
         },
     )
-    result = show(path)
+    result = show_details(path)
     assert cells(result, "judge") == [["demo"], ["not asked"]]
     assert cells(result, "judged") == [["100%"], ["n/a"]]
     assert result.stdout.count("'demo'") == 1
@@ -164,7 +167,7 @@ def test_goal_step_steps_have_a_separate_heading(tmp_path):
         other,
         lambda content: content["details"]["egointent"].update(category={"make bread": 50.0}),
     )
-    result = show(tmp_path)
+    result = show_details(tmp_path)
     assert [row[-1].endswith("(0.3%)") for row in cells(result, "overall")] == [True, False]
     assert cells(result, "overall")[1][-1].endswith("(100%)")
     assert "egointent (Goal-Step steps)" in result.stdout
@@ -197,7 +200,7 @@ def test_other_tasks_are_shown_too(tmp_path):
         content["configs"]["egointent_diagnostics"] = {"task": "egointent_diagnostics"}
 
     change(path, edit)
-    result = show(path)
+    result = show_details(path)
     assert (result.exit_code, result.stderr) == (0, "")
     assert cells(result, "diagnostics") == [["n/a"]]
     assert cells(result, "gf") == [["51.2500"]]
@@ -215,7 +218,7 @@ def test_versions_of_a_task_are_not_side_by_side(tmp_path):
         content["configs"]["egoplan_val"]["metadata"] = {"version": 7.0}
 
     change(other, edit)
-    result = show(tmp_path)
+    result = show_details(tmp_path)
     assert result.exit_code == 0
     assert [len(row) for row in cells(result, "acc")] == [1, 1]
     assert "version 7.0" in result.stdout
@@ -235,7 +238,7 @@ def test_an_interrupted_run_is_reported_and_the_other_runs_are_shown(tmp_path):
     killed = write_run(tmp_path / "killed", "lmms-eval", "org/m", one_task())
     killed.write_bytes(killed.read_bytes()[:100])
     (tmp_path / "good" / "notes.json").write_text("[]")
-    result = show(tmp_path / "good", killed)
+    result = show_details(tmp_path / "good", killed)
     assert result.exit_code == 1
     assert len(cells(result, "acc")) == 1
     assert result.stderr.count(str(killed)) == 2
@@ -266,83 +269,118 @@ def test_edited_results_lead_to_a_message_or_a_table(tmp_path, damage):
     assert result.exit_code == 0 or str(path.parent) in result.stderr
 
 
-def card(result):
-    """Return the rows of the only Markdown table."""
+def rows_of(result):
+    """Return the rows of the only Markdown table, each by the columns' titles."""
     lines = [line for line in result.stdout.splitlines() if line.startswith("|")]
     head, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     return [dict(zip(head, row, strict=True)) for row in rows]
 
 
-def test_a_table_for_a_model_card_has_score_interval_and_number_of_questions(tmp_path):
+def printed(path, form, *options):
+    result = CliRunner().invoke(app, ["show", "--format", form, *options, str(path)])
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def test_a_markdown_table_has_models_by_benchmarks(tmp_path):
     path = write_run(tmp_path / "1", "lmms-eval", "org/Model-7B", all_tasks())
     write_run(
         tmp_path / "2", "lm-eval", "org/Other-7B", {"egoplan_val": egoplan_answers(40, 0.9, seed=1)}
     )
     (log,) = path.parent.glob("*_samples_egoplan_val.jsonl")
     scored = [json.loads(line)["acc"] for line in log.read_text().splitlines()]
-    result = CliRunner().invoke(app, ["show", "--format", "md", str(tmp_path)])
-    assert (result.exit_code, result.stderr) == (0, "")
-    rows = card(result)
-    counts = {"EgoPlan": 4, "EgoThink": 7, "EgoIntent": 1, "ActPlan-1K": 2}
-    assert [row["Benchmark"] for row in rows] == [
-        name for name, count in counts.items() for _ in range(count)
-    ]
-    (row,) = (
-        row
-        for row in rows
-        if row["Model"] == "Model-7B" and row["Protocol"].startswith("egoplan_val, ")
-    )
+    result = printed(tmp_path, "md")
+    assert result.stderr == ""
+    rows = rows_of(result)
+    assert [row["Model"] for row in rows] == ["Model-7B", "Other-7B"]
+    titles = [re.sub("[^A-Za-z0-9 -]", "", title) for title in rows[0]]
+    assert titles == ["Model", "EgoPlan", "EgoThink", "EgoIntent", "ActPlan-1K"]
+    egoplan, egothink = [*rows[0]][1:3]
     value = 100 * sum(sample["score"] for sample in scored) / len(scored)
+    assert rows[0][egoplan].startswith(f"{value:.2f}")
+    assert [*rows[1].values()][2:] == ["\u2013"] * 3
+    score, low, high = re.match(r"([\d.]+) \(([\d.]+)\u2013([\d.]+)\)", rows[0][egothink]).groups()
+    assert float(low) < float(score) < float(high)
+    notes = result.stdout.replace("\u202f", " ")
     videos = len({sample["cluster"] for sample in scored})
-    assert row["Score (95 % interval)"].startswith(f"{value:.2f} (")
-    assert all(fact in row["Score (95 % interval)"] for fact in (f"{videos} videos", "10"))
-    assert (row["n"], row["Coverage"].replace("\u202f", " ")) == ("30", "0.9 %")
-    assert row["Protocol"].startswith("egoplan_val, version ")
-    thought = rows[4]
-    low, high = re.fullmatch(
-        r"[\d.]+ \(([\d.]+) to ([\d.]+)\)", thought["Score (95 % interval)"]
-    ).groups()
-    assert float(low) < float(thought["Score (95 % interval)"].split()[0]) < float(high)
-    assert "judge org/judge" in thought["Protocol"]
+    for fact in (
+        f"No interval: {videos} videos, fewer than 10.",
+        "0.9 % of the official questions",
+        "judge org/judge",
+        "30 to 40 questions",
+        "chance 25.00",
+    ):
+        assert fact in notes
     assert not list(tmp_path.glob("*.html"))
 
 
-def test_a_csv_has_one_row_per_task_with_plain_numbers(tmp_path):
+def test_a_csv_has_one_row_per_model_with_plain_numbers(tmp_path):
     write_run(tmp_path / "1", "lmms-eval", "org/=Model-7B", all_tasks())
     write_run(
         tmp_path / "2", "lm-eval", "org/Other-7B", {"egoplan_val": egoplan_answers(90, 0.4, seed=1)}
     )
     (tmp_path / "2" / "notes.json").write_text("[]")
-    result = CliRunner().invoke(app, ["show", "--format", "csv", str(tmp_path)])
-    assert result.exit_code == 0
+    result = printed(tmp_path, "csv")
     assert "notes.json" in result.stderr
     head, *lines = csv.reader(io.StringIO(result.stdout), strict=True)
     rows = [dict(zip(head, line, strict=True)) for line in lines]
-    assert len({(row["run"], row["task"]) for row in rows}) == len(rows) == 14
-    assert {row["task"] for row in rows if row["benchmark"] == "EgoThink"} == {
-        "egothink_bench", *(f"egothink_bench_{name}" for name in CAPABILITIES)
-    }  # fmt: skip
+    # no formula in a spreadsheet
+    assert [row["model"] for row in rows] == ["'=Model-7B", "Other-7B"]
+    tasks = [name.removesuffix("_low") for name in head if name.endswith("_low")]
+    assert tasks == ["egoplan_val", "egothink_bench", "egointent", "actplan"]
     for row in rows:
-        score, n = float(row["score"]), int(row["n"])
-        assert n > 0
-        assert (
-            float(row["low"]) <= score <= float(row["high"]) if row["low"] else row["no_interval"]
-        )
-    assert {row["run"] for row in rows} == {"'=Model-7B", "Other-7B"}  # no formula in a spreadsheet
+        for task in tasks:
+            if not row[task]:
+                assert not any(row[f"{task}_{name}"] for name in ("low", "questions", "protocol"))
+                continue
+            assert int(row[f"{task}_questions"]) > 0
+            assert row[f"{task}_protocol"].startswith(f"{task}, ")
+            if row[f"{task}_low"]:
+                low, high = float(row[f"{task}_low"]), float(row[f"{task}_high"])
+                assert low <= float(row[task]) <= high
+            else:
+                assert "No interval" in row[f"{task}_remarks"]
     assert not re.search(r"\b(None|True|False|nan)\b|[\[{]", result.stdout)
 
 
 def test_a_latex_table_is_escaped_and_alone_on_standard_output(tmp_path):
     write_run(tmp_path / "1", "lmms-eval", r"org/a_b 50% & \x [2]", one_task())
-    result = CliRunner().invoke(app, ["show", "--format", "latex", str(tmp_path)])
-    assert (result.exit_code, result.stderr) == (0, "")
+    result = printed(tmp_path, "latex")
+    assert result.stderr == ""
     lines = result.stdout.splitlines()
     (row,) = lines[lines.index(r"\midrule") + 1 : lines.index(r"\bottomrule")]
-    assert row.startswith(
-        r"a\_b 50\% \& \textbackslash{}x {[}2{]} & EgoPlan & egoplan\_val, version "
-    )
+    assert row.startswith(r"a\_b 50\% \& \textbackslash{}x {[}2{]} & ")
     assert row.endswith(r" \\")
-    assert lines[-2:] == [r"\end{table}", ""] or lines[-1] == r"\end{table}"
+    assert lines[-1] == r"\end{table}"
+
+
+def test_details_have_no_other_form(tmp_path):
+    write_run(tmp_path, "lmms-eval", "org/m", one_task())
+    result = CliRunner().invoke(app, ["show", "--details", "--format", "md", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "--details" in result.stderr
+
+
+def test_the_terminal_has_the_cells_of_the_other_forms(tmp_path):
+    for seed, name in enumerate(("One-7B", "Two-7B")):
+        write_run(
+            tmp_path / name,
+            "lmms-eval",
+            f"org/{name}",
+            {"egoplan_val": egoplan_answers(90, 0.3 + seed / 2, seed), **egothink_bench(3, 0.5)},
+        )
+    rows = rows_of(printed(tmp_path, "md"))
+    lines = lines_of(show(tmp_path))
+    for row in rows:
+        (index,) = [n for n, line in enumerate(lines) if line.startswith(row["Model"])]
+        cells = [cell for title, cell in row.items() if title != "Model"]
+        scores = re.split(r"  +", lines[index])[1:]
+        assert [score.replace(" ", "") for score in scores] == [
+            re.sub(r" \(.*\)", "", cell) for cell in cells
+        ]
+        assert lines[index + 1].split() == [
+            match for cell in cells for match in re.findall(r"\((.*)\)", cell)
+        ]
 
 
 def test_sentences_and_intervals_follow_the_scores(tmp_path):
@@ -353,20 +391,20 @@ def test_sentences_and_intervals_follow_the_scores(tmp_path):
             f"org/{name}",
             {"egoplan_val": egoplan_answers(90, 0.4, seed)},
         )
-    result = show(tmp_path)
+    result = show_details(tmp_path)
     assert result.exit_code == 0
     text = " ".join(result.stdout.replace("\u202f", " ").split())
     assert all(fact in text for fact in ("EgoPlan", "egoplan_val", "One-7B", "Two-7B"))
     assert cells(result, "acc") == []  # only in the table with intervals
     assert len(cells(result, "acc_sum")[0]) == 2
-    assert re.search(r"\d\d\.\d\d \(\d\d\.\d\d to \d\d\.\d\d\)", text)
+    assert re.search(r"\d\d\.\d\d \d\d\.\d\d\u2013\d\d\.\d\d", text)
 
 
 def test_runs_without_samples_have_a_row_without_an_interval(tmp_path):
     write_run(tmp_path, "lmms-eval", "org/m", one_task(), log_samples=False)
-    result = CliRunner().invoke(app, ["show", "--format", "md", str(tmp_path)])
-    assert result.exit_code == 0
-    (row,) = card(result)
-    assert re.fullmatch(r"[\d.]+ \(\D+\)", row["Score (95 % interval)"])
+    result = printed(tmp_path, "md")
+    (row,) = rows_of(result)
+    assert re.fullmatch(r"[\d.]+\u00b2", [*row.values()][1])
+    assert "No interval: no samples." in result.stdout
     empty = CliRunner().invoke(app, ["show", "--format", "md", str(tmp_path / "nothing")])
     assert empty.exit_code == 1

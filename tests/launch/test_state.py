@@ -208,7 +208,7 @@ def test_coverage_is_that_of_the_results_while_a_run_works(tmp_path):
     finished = tmp_path / "results"
     tasks = {"egoplan_val": egoplan_answers(5, 0.4)}
     write_run(finished, "lmms-eval", "org/m", tasks)
-    scores = CliRunner().invoke(app, ["show", str(finished)]).stdout
+    scores = CliRunner().invoke(app, ["show", "--details", str(finished)]).stdout
     assert cells["coverage"] in scores
 
 

@@ -14,7 +14,7 @@ from lmms_egoplan.report.document import Difference, Headline, Reference, Sectio
 from lmms_egoplan.report.findings import finding, ranked
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.sections import build_section
-from lmms_egoplan.report.summary import card_table, cards, reasons
+from lmms_egoplan.report.summary import section_table
 from lmms_egoplan.secret_values import without_secrets
 from lmms_egoplan.stats.intervals import bootstrap_interval, score_interval
 from report.synthetic import write_run
@@ -70,10 +70,9 @@ def test_no_difference_without_an_interval_or_between_incomparable_runs(pairs, r
     )
     assert sentence.replace("\u202f", " ").startswith(
         "On Bench, A scores 45.0 (95 % interval 0.0 to 100.0) and B 41.0 (no interval: "
-        "no samples); they "
+        "no samples); "
     )
     assert reason in sentence
-    assert "not compared" in sentence
     assert "4.0" not in sentence
 
 
@@ -90,42 +89,47 @@ def test_the_best_published_score_is_compared_by_the_runs_interval():
     assert len(findings(line("A", 45.0, None, no_interval="no samples"), reference=reference)) == 1
 
 
-def test_an_incomparable_run_is_not_compared():
+def test_only_published_scores_need_published_conditions():
     reference = Reference("GPT-4V", 48.2, "Table 1", (48.2,))
     demo = line("Demo", 99.0, apart=("rated by the demo judge",), is_demo=True)
-    (sentence,) = findings(demo, reference=reference)
-    assert sentence.endswith("It is not compared: rated by the demo judge.")
-    sentences = findings(
-        demo, line("A", 45.0), pairs=[pair("Demo", "A", 54.0, 50.0, 58.0, why="the demo judge")]
+    first, second = findings(demo, reference=reference)
+    assert first.startswith("Demo scores 99.0 on Bench")
+    assert second == "Not comparable with published scores (rated by the demo judge)."
+    first, published, second = findings(
+        demo, line("A", 45.0), pairs=[pair("Demo", "A", 54.0, 50.0, 58.0)], reference=reference
     )
-    assert sentences[0].startswith("A scores 45.0")
-    assert sentences[1] == "Not compared: Demo (rated by the demo judge)."
-    assert not any("above" in sentence or "GPT-4V" in sentence for sentence in sentences)
+    assert first.startswith("Demo is 54.0 points above A on Bench")
+    assert published.startswith("A does not differ measurably from GPT-4V")
+    assert second == "Not comparable with published scores: Demo (rated by the demo judge)."
 
 
 def test_reasons_that_all_runs_share_are_printed_once():
     demo, other = (
         line(name, 9.0, apart=("rated by the demo judge",)) for name in ("Demo", "Other")
     )
-    (sentence,) = findings(demo, replace(demo, task="other task"))
-    assert sentence.endswith("It is not compared: rated by the demo judge.")
-    assert findings(demo, other) == (
-        "Not compared on Bench: Demo and Other (rated by the demo judge).",
-    )
+    pairs = [pair("Demo", "Other", 0.0, -1.0, 1.0)]
+    *_, sentence = findings(demo, other, pairs=pairs)
+    assert sentence == "Not comparable with published scores (rated by the demo judge)."
     unlike = replace(other, apart=("0.1 % of the official questions",))
-    (sentence,) = findings(demo, unlike)
-    assert "Demo and Other" in sentence
-    assert "rated by the demo judge" not in sentence
-    for lines, text in (
-        ((demo, other), "not compared"),
-        ((demo, unlike), "not compared: rated by the demo judge"),
-    ):
-        (card,) = cards([Section("bench", "Bench", "", lines, finding=findings(*lines))])
-        assert card.not_compared(demo) == text
-        assert card.not_compared(line("A", 45.0)) == ""
+    *_, sentence = findings(demo, unlike, pairs=pairs)
+    assert sentence == "Not comparable with published scores."
 
 
-def test_a_terminal_states_each_reason_once_with_the_scores_that_it_is_about():
+def test_each_protocol_has_its_sentence():
+    lines = (
+        line("A", 45.0, protocol="task, judge X"),
+        line("B", 44.0, protocol="task, judge Y"),
+        replace(line("C", 43.0), task="other"),
+    )
+    sentences = findings(*lines)
+    assert [sentence[0] for sentence in sentences] == ["A", "B", "C"]
+    assert all(
+        f"on Bench ({task})" in text
+        for task, text in zip(("task", "task", "other"), sentences, strict=True)
+    )
+
+
+def test_a_terminal_states_each_reason_once_with_the_runs_that_it_is_about():
     """Here A is rated by the demo judge in both tasks, and B in the second one."""
     judge = ("rated by the demo judge",)
     other = {"task": "other", "no_interval": "few questions"}
@@ -135,18 +139,17 @@ def test_a_terminal_states_each_reason_once_with_the_scores_that_it_is_about():
         replace(line("A", 3.0, None, apart=judge), **other),
         replace(line("B", 4.0, None, apart=(*judge, "other data")), **other),
     )
-    all_cards = list(cards([Section("bench", "Bench", "", lines)]))
-    assert reasons(all_cards) == [
-        "Not compared (rated by the demo judge): A; B in Bench (other)",
-        "Not compared (other data): B in Bench (other)",
-        "No interval (few questions): all runs in Bench (other)",
-    ]
-    cells = [row.values[1] for card in all_cards for row in card_table(card).rows]
-    assert cells == [
-        "2.0 (0.0 to 100.0)",
-        "1.0 (0.0 to 100.0); not compared",
-        "4.0 (no interval); not compared",
-        "3.0 (no interval); not compared",
+    table = section_table(Section("bench", "Bench", "", lines))
+    assert table.notes == (
+        "Not comparable with published scores (rated by the demo judge): all runs.",
+        "Not comparable with published scores (other data): B.",
+        "No interval (few questions): all runs.",
+    )
+    assert [row.values[:4] for row in table.rows] == [
+        ("B", "task", "2.0", "0.0\u2013100.0"),
+        ("A", "task", "1.0", "0.0\u2013100.0"),
+        ("B", "other", "4.0", ""),
+        ("A", "other", "3.0", ""),
     ]
 
 

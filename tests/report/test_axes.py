@@ -1,16 +1,11 @@
-"""The summary's cards: one per task and protocol, on axes that do not enlarge noise."""
-
-from dataclasses import replace
+"""The axes of charts do not enlarge noise."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lmms_egoplan.report.axes import axis_of
-from lmms_egoplan.report.document import Difference, Group, Headline, Section
-from lmms_egoplan.report.findings import ranked
-from lmms_egoplan.report.page import write_page
-from lmms_egoplan.report.summary import cards
+from lmms_egoplan.report.document import Group, Headline
 
 
 def group(value, interval=None):
@@ -62,35 +57,3 @@ def test_intervals_outside_the_scale_are_visible():
     axis = axis_of([group(1, (-3, 5)), group(99, (97, 103))], 100, from_zero=True)
     assert axis.low <= -3
     assert axis.high >= 103
-
-
-def test_cards_of_a_section_share_an_axis_and_mark_chance(tmp_path):
-    lines = (line("A", 30.0, chance=25.0), replace(line("A", 60.0, chance=25.0), task="other"))
-    section = Section("bench", "Bench", "", lines)
-    write_page(tmp_path, [section], [], [], ())
-    page = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert page.count("axis from 20 to 70") == 2
-    assert page.count('class="chance" style="left: 10.00%"') == 2
-
-
-def test_protocols_of_a_task_have_separate_cards_and_ranks():
-    lines = [
-        line(name, 40.0 + number, protocol=f"task, judge {'XY'[number // 2]}")
-        for number, name in enumerate("ABCD")
-    ]
-    lines.append(replace(line("A", 90.0), task="blind", protocol="blind"))
-    pairs = [
-        Difference(first.run, second.run, "task", -1.0, -2.0, -0.5, 100, 1, 2)
-        for number, first in enumerate(lines[:4])
-        for second in lines[number + 1 : 4]
-    ]
-    section = Section("bench", "Bench", "", tuple(ranked(lines, pairs)))
-    of_section = [*cards([section])]
-    assert [
-        (card.task, [(x.run, x.rank, x.ranked) for x in card.lines]) for card in of_section
-    ] == [
-        ("task, judge X", [("B", (1, 1), 2), ("A", (2, 2), 2)]),
-        ("task, judge Y", [("D", (1, 1), 2), ("C", (2, 2), 2)]),
-        ("blind", [("A", None, 0)]),
-    ]
-    assert [card.compares for card in of_section] == [True, True, False]
