@@ -126,7 +126,7 @@ class BenchmarkReport(ABC, Generic[Task]):
         return self.own_tasks
 
     def summary_tasks(self) -> Sequence[Task]:
-        """Return the tasks of the summary, the main tasks first. Each has its own card."""
+        """Return the tasks of the summary, the main tasks first."""
         main = self.main_tasks()
         return [*main, *(task for task in self.own_tasks if task not in main)]
 
