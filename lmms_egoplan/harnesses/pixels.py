@@ -23,10 +23,10 @@ from transformers.video_utils import make_batched_metadata, make_batched_videos
 
 from lmms_egoplan.benchmarks.base import PIXELS, stated_pixels
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses.weights import NOT_KNOWN
 
 NO_LIMITS = "no known limits in pixels"
 """State of a processor that shows pictures in another way, such as at a fixed size or in tiles."""
-NOT_KNOWN = "not known"
 _EDGES = ("shortest_edge", "longest_edge")
 # Frames of the videos that show how a processor counts.
 _PROBED_FRAMES = 4

@@ -15,16 +15,26 @@ from statistics import fmean
 from typing import Any
 
 import torch.distributed as dist
+from transformers import PreTrainedModel
 
 from lmms_egoplan.benchmarks.aggregations import DETAILS
 from lmms_egoplan.benchmarks.base import stated_pixels
 from lmms_egoplan.benchmarks.subset import SUBSET, designs_of
 from lmms_egoplan.harnesses.evaluation import Evaluation, evaluating, running
-from lmms_egoplan.harnesses.pixels import NOT_KNOWN, is_as_stated
+from lmms_egoplan.harnesses.pixels import is_as_stated
+from lmms_egoplan.harnesses.weights import (
+    NOT_KNOWN,
+    WeightsDigest,
+    WeightsSource,
+    digest_in_background,
+)
 from lmms_egoplan.jsonl import member
 from lmms_egoplan.judging.judgement import version_under
 from lmms_egoplan.ranking.chat_templates import NO_TEMPLATE, NOT_APPLIED
 from lmms_egoplan.task_files import is_package_task
+
+NOT_QUANTISED = "none"
+"""Quantisation of a model without any."""
 
 
 def note(request: Any, **counts: Any) -> None:
@@ -55,7 +65,7 @@ def known(task: Any, document: Any) -> dict[str, int]:
     return {name: count for name, count in counts.items() if isinstance(count, int)}
 
 
-def settings_of(processor: Any, model: Any) -> dict[str, Any]:
+def settings_of(processor: Any, model: Any, config: Any = None) -> dict[str, Any]:
     """Return settings of a loaded processor and its model, and versions of packages.
 
     All are plain JSON values.
@@ -63,27 +73,47 @@ def settings_of(processor: Any, model: Any) -> dict[str, Any]:
     Args:
         processor: A transformers processor.
         model: A transformers model, or an engine. An engine on a server has no ``dtype``.
+        config: Configuration of the checkpoint that an engine loaded; None for other engines.
     """
     template = getattr(processor, "chat_template", None) or processor.tokenizer.chat_template
     digest = template and hashlib.sha256(json.dumps(template).encode()).hexdigest()
     settings = json.loads(json.dumps(processor.to_dict(), default=str)) | {
         "chat_template_sha256": digest
     }
-    attention = getattr(getattr(model, "config", None), "_attn_implementation", NOT_KNOWN)
-    names = {
-        "class": type(model).__name__,
-        "dtype": str(getattr(model, "dtype", NOT_KNOWN)),
-        "attention": attention,
-    }
-    # packed weights are few
-    is_counted = hasattr(model, "num_parameters") and not getattr(model, "hf_quantizer", None)
-    names["parameters"] = model.num_parameters() if is_counted else NOT_KNOWN
     packages = (
         _package_versions()
         if hasattr(model, "dtype")
         else {**_package_versions(), "vllm": NOT_KNOWN}
     )
-    return {"processor": settings, "model": names, "packages": packages}
+    return {"processor": settings, "model": _model_settings(model, config), "packages": packages}
+
+
+def _model_settings(model: Any, loaded_config: Any = None) -> dict[str, Any]:
+    """Return the settings of a transformers model or an engine."""
+    config = getattr(model, "config", None)
+    # packed weights are few
+    is_counted = hasattr(model, "num_parameters") and not getattr(model, "hf_quantizer", None)
+    return {
+        "class": type(model).__name__,
+        "dtype": str(getattr(model, "dtype", NOT_KNOWN)),
+        "attention": getattr(config, "_attn_implementation", NOT_KNOWN),
+        "parameters": model.num_parameters() if is_counted else NOT_KNOWN,
+        "quantisation": _quantisation(config or loaded_config),
+    }
+
+
+def _quantisation(config: Any) -> Any:
+    """Return the settings of the quantisation in a model's configuration.
+
+    `NOT_QUANTISED` without any, `NOT_KNOWN` without a configuration.
+    """
+    if config is None:
+        return NOT_KNOWN
+    settings = getattr(config, "quantization_config", None)
+    if settings is None:
+        return NOT_QUANTISED
+    values = settings.to_dict() if hasattr(settings, "to_dict") else settings
+    return json.loads(json.dumps(values, default=str))
 
 
 def plain_text(*, is_applied: bool, exists: bool) -> str | None:
@@ -115,9 +145,11 @@ def recorded(
 
     @functools.wraps(evaluate)
     def evaluate_and_record(lm: Any, *args: Any, **kwargs: Any) -> Any:
-        with evaluating(lm) as evaluation:
+        source = _weights_source(lm)
+        with evaluating(lm) as evaluation, digest_in_background(source) as digest:
             results = evaluate(lm, *args, **kwargs)
             counts = _gathered(evaluation)
+            weights = WeightsDigest() if results is None else digest()
         if results is not None:
             _move_details(results)
             tasks = dict.fromkeys(task for task, _ in counts)
@@ -129,13 +161,7 @@ def recorded(
             _add_marks(results, tasks if mark else (), {"chat_template": mark})
             _add_protocols(results)
             _add_designs(results)
-            settings = {
-                "processor": NOT_KNOWN,
-                "model": NOT_KNOWN,
-                "pixels": NOT_KNOWN,
-                "packages": _package_versions(),
-            }
-            settings |= getattr(lm, "recorded_settings", {})
+            settings = _settings_of_backend(lm, weights)
             _mark_other_pixel_limits(results, settings["pixels"])
             results["record"] = settings | {
                 "tasks": {task: _summary(task, counts) for task in tasks}
@@ -144,6 +170,51 @@ def recorded(
         return results
 
     return evaluate_and_record
+
+
+def _weights_source(lm: Any) -> WeightsSource | None:
+    """Return where the weights of a backend's model come from; None if that is not known.
+
+    A backend of this package states it in ``weights_source``. Other backends are asked for the
+    transformers model that they loaded. Only the first of several processes reads weights.
+    """
+    backend = getattr(lm, "lm", lm)  # inside lm-eval's cache
+    if getattr(backend, "rank", 0) != 0:
+        return None
+    source = getattr(backend, "weights_source", None)
+    if source is not None:
+        return source
+    model = _loaded_model(backend)
+    config = getattr(model, "config", None)
+    name = getattr(config, "_name_or_path", None)
+    # the adapter's folder is not stored with the model
+    if not name or hasattr(model, "peft_config"):
+        return None
+    return WeightsSource(str(name), getattr(config, "_commit_hash", None) or "main")
+
+
+def _loaded_model(backend: Any) -> Any:
+    """Return the transformers model of a harness's own backend; None if there is none."""
+    model = getattr(backend, "__dict__", {}).get("_model")
+    model = getattr(model, "module", model)  # one copy per process
+    return model if isinstance(model, PreTrainedModel) else None
+
+
+def _settings_of_backend(lm: Any, weights: WeightsDigest) -> dict[str, Any]:
+    """Return the settings of a backend's processor and model, with the digests of its weights."""
+    backend = getattr(lm, "lm", lm)  # inside lm-eval's cache
+    model = _loaded_model(backend)
+    settings = {
+        "processor": NOT_KNOWN,
+        "model": NOT_KNOWN if model is None else _model_settings(model),
+        "pixels": NOT_KNOWN,
+        "packages": _package_versions(),
+    }
+    settings |= getattr(lm, "recorded_settings", {})
+    if settings["model"] != NOT_KNOWN or weights.weights != NOT_KNOWN:
+        known = settings["model"] if isinstance(settings["model"], dict) else {}
+        settings["model"] = {**known, "weights": weights.weights, "adapter": weights.adapter}
+    return settings
 
 
 def _move_details(results: dict[str, Any]) -> None:

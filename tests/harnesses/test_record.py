@@ -107,6 +107,7 @@ def test_settings_are_those_of_the_loaded_objects(family):
     digest = template and hashlib.sha256(json.dumps(template).encode()).hexdigest()
     assert recorded["chat_template_sha256"] == digest
     names = {"class": type(model).__name__, "dtype": "torch.float32", "attention": "sdpa"}
+    names["quantisation"] = record.NOT_QUANTISED
     assert settings["model"] == names | {"parameters": sum(x.numel() for x in model.parameters())}
     assert set(settings["packages"]) == {"torch", "transformers"}
     (quantised := copy(model)).hf_quantizer = object()
@@ -191,7 +192,7 @@ def test_a_process_without_results_returns_none():
 
 def test_a_server_has_no_known_precision_and_version():
     settings = record.settings_of(build("llava")[1], TableEngine())
-    unknown = dict.fromkeys(("dtype", "attention", "parameters"), record.NOT_KNOWN)
+    unknown = dict.fromkeys(("dtype", "attention", "parameters", "quantisation"), record.NOT_KNOWN)
     assert settings["model"] == {"class": "TableEngine"} | unknown
     assert settings["packages"]["vllm"] == record.NOT_KNOWN
 

@@ -1,11 +1,25 @@
 """Identify a checkpoint by its weights and files."""
 
+import hashlib
 import json
 import os
+import shutil
 
 import pytest
+from huggingface_hub import constants
 
 from lmms_egoplan.harnesses.checkpoints import folder_version, weights_version
+from lmms_egoplan.harnesses.weights import (
+    NO_ADAPTER,
+    NOT_KNOWN,
+    WeightsDigest,
+    WeightsSource,
+    digest_in_background,
+    weights_digest,
+)
+
+SHARDS = {"one-of-2.safetensors": b"1" * 3_000_000, "two-of-2.safetensors": b"2"}
+COMMIT = "a" * 40
 
 
 @pytest.fixture
@@ -61,3 +75,98 @@ def test_adapters_that_name_each_other_are_read_once(tmp_path):
             json.dumps({"base_model_name_or_path": str(other)})
         )
     assert weights_version(str(folders[0]), None) != weights_version(str(folders[1]), None)
+
+
+def write_checkpoint(folder, contents=SHARDS):
+    folder.mkdir(parents=True)
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    index = {"weight_map": {f"layer {name}": name for name in contents}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    (folder / "config.json").write_text("{}")
+    return folder
+
+
+def write_snapshot(cache, name, contents=SHARDS):
+    """Write a checkpoint as the hub's cache has it: links to blobs that their digest names."""
+    repository = cache / f"models--{name.replace('/', '--')}"
+    snapshot = write_checkpoint(repository / "snapshots" / COMMIT, contents)
+    (repository / "blobs").mkdir()
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(COMMIT)
+    for file_name, content in contents.items():
+        blob = repository / "blobs" / hashlib.sha256(content).hexdigest()
+        (snapshot / file_name).rename(blob)
+        (snapshot / file_name).symlink_to(blob)
+    return snapshot
+
+
+def digest_of(model, **source):
+    return weights_digest(WeightsSource(str(model), **source))
+
+
+def test_the_same_weights_have_one_digest_wherever_they_are(tmp_path, monkeypatch):
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    snapshot = write_snapshot(tmp_path / "hub", "org/model")
+    copied = shutil.copytree(snapshot, tmp_path / "copied")  # copies the content of links
+    assert not any(path.is_symlink() for path in copied.iterdir())
+    (copied / "training_args.bin").write_bytes(b"of the training run")
+    (copied / "pytorch_model.bin").write_bytes(b"not loaded next to safetensors")
+    renamed = write_checkpoint(
+        tmp_path / "renamed", {f"a{name}": content for name, content in SHARDS.items()}
+    )
+    named = [digest_of("org/model"), digest_of("org/model", revision=COMMIT)]
+    digests = {*named, *map(digest_of, (snapshot, copied, renamed))}
+    (digest,) = digests
+    assert len(digest.weights) == 64
+    assert digest.adapter == NO_ADAPTER
+
+    with (copied / "one-of-2.safetensors").open("r+b") as file:
+        file.seek(2_999_999)
+        file.write(b"0")
+    assert digest_of(copied).weights not in (digest.weights, NOT_KNOWN)
+    assert digest_of("org/model", revision="b" * 40).weights == NOT_KNOWN
+    assert digest_of("org/other").weights == digest_of(tmp_path / "none").weights == NOT_KNOWN
+
+
+def test_files_in_the_cache_of_the_hub_are_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    snapshot = write_snapshot(tmp_path, "org/model")
+    digest = digest_of("org/model")
+    for name in SHARDS:
+        (snapshot / name).resolve().write_bytes(b"")
+    assert digest_of("org/model") == digest
+
+
+def test_an_adapter_has_a_digest_of_its_own(tmp_path):
+    base = write_checkpoint(tmp_path / "base")
+    adapter = tmp_path / "adapter"
+    adapter.mkdir()
+    (adapter / "adapter_model.safetensors").write_bytes(b"adapter")
+    settings = {"base_model_name_or_path": str(base)}
+    (adapter / "adapter_config.json").write_text(json.dumps(settings))
+    passed = digest_of(base, adapter=str(adapter))
+    assert passed == digest_of(adapter)
+    assert passed.weights == digest_of(base).weights
+    assert NO_ADAPTER != passed.adapter != NOT_KNOWN
+    (adapter / "adapter_model.safetensors").write_bytes(b"another")
+    assert digest_of(adapter).adapter != passed.adapter
+    assert digest_of(adapter).weights == passed.weights
+
+
+def test_unknown_and_unreadable_weights_have_no_digest(tmp_path):
+    folder = write_checkpoint(tmp_path / "model")
+    (folder / "two-of-2.safetensors").unlink()
+    for source in (None, WeightsSource(str(folder)), WeightsSource(str(tmp_path))):
+        with digest_in_background(source) as digest:
+            assert digest().weights == NOT_KNOWN
+    assert WeightsDigest().adapter == NOT_KNOWN
+
+
+def test_reading_stops_with_the_evaluation(tmp_path):
+    """A sparse file of 1 TiB would take minutes."""
+    folder = write_checkpoint(tmp_path / "model")
+    with (folder / "two-of-2.safetensors").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(RuntimeError), digest_in_background(WeightsSource(str(folder))):
+        raise RuntimeError

@@ -35,6 +35,7 @@ from lmms_egoplan.harnesses.lm_eval.ranking_model import WITHOUT_EFFECT, Ranking
 from lmms_egoplan.harnesses.lm_eval.shown_answer import IMAGES, VIDEO, ShownAnswer
 from lmms_egoplan.harnesses.pixels import log_limits, set_budget
 from lmms_egoplan.harnesses.prefetch import num_bytes, num_workers, prefetch
+from lmms_egoplan.harnesses.weights import WeightsSource
 from lmms_egoplan.progress import progress_bar
 from lmms_egoplan.ranking import CandidateRanker, ContextTooLongError
 from lmms_egoplan.ranking.question import on_device, ready
@@ -113,7 +114,11 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
         self._text_ends: defaultdict[str, deque[ReplyEnd]] = defaultdict(deque)
         self._image_ends: list[ReplyEnd] = []
         self.recorded_settings = record.settings_of(self.processor, self.model) | {"pixels": pixels}
-        weights = weights_version(str(pretrained), getattr(self.model.config, "_commit_hash", None))
+        commit = getattr(self.model.config, "_commit_hash", None)
+        self.weights_source = WeightsSource(
+            str(pretrained), commit or loading.get("revision") or "main", chosen.peft
+        )
+        weights = weights_version(str(pretrained), commit)
         settings = {
             name: folder_version(value) or str(value)
             for name, value in sorted(kwargs.items())

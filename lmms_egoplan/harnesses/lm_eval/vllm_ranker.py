@@ -30,6 +30,7 @@ from lmms_egoplan.harnesses.requirements import require_vllm
 from lmms_egoplan.harnesses.template_files import ON_VLLM
 from lmms_egoplan.harnesses.vllm_generation import VLLMGenerator
 from lmms_egoplan.harnesses.vllm_server import ServedEngine
+from lmms_egoplan.harnesses.weights import WeightsSource
 from lmms_egoplan.ranking.engine.families import engine_note
 from lmms_egoplan.ranking.engine.ranker import Engine, EngineRanker
 from lmms_egoplan.ranking.engine.requests import ranking_arguments
@@ -89,7 +90,9 @@ class VLLMVLMRanker(RankingModel, _Parent):
             pixels = record.NOT_KNOWN
             self._prepare_prompts(kwargs)
             engine = ServedEngine(base_url, pretrained, self.tokenizer, chosen.server_wait)
-        self.recorded_settings = record.settings_of(self.processor, engine) | {"pixels": pixels}
+        loaded = self._config if base_url is None else None
+        recorded = record.settings_of(self.processor, engine, loaded)
+        self.recorded_settings = recorded | {"pixels": pixels}
         ranker = EngineRanker(
             engine,
             self.processor,
@@ -105,10 +108,12 @@ class VLLMVLMRanker(RankingModel, _Parent):
             self._generator = VLLMGenerator(
                 NAME, self.model, engine, ranker, max(chosen.in_flight, batch_size)
             )
-        weights = (
-            weights_version(pretrained, getattr(self._config, "_commit_hash", None))
-            + engine.description
-        )
+        commit = getattr(self._config, "_commit_hash", None)
+        if base_url is None:
+            self.weights_source = WeightsSource(
+                pretrained, commit or loading.get("revision") or "main"
+            )
+        weights = weights_version(pretrained, commit) + engine.description
         settings = sorted(
             (name, str(value)) for name, value in kwargs.items() if name not in WITHOUT_EFFECT
         )

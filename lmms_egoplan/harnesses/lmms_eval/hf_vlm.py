@@ -34,6 +34,7 @@ from lmms_egoplan.harnesses.lmms_eval.ranking_backend import RankingBackend, Str
 from lmms_egoplan.harnesses.pixels import log_limits, set_budget
 from lmms_egoplan.harnesses.prefetch import num_workers
 from lmms_egoplan.harnesses.template_files import IN_PLAIN_TEXT
+from lmms_egoplan.harnesses.weights import WeightsSource
 from lmms_egoplan.media.messages import MediaLoader
 from lmms_egoplan.progress import progress_bar
 from lmms_egoplan.ranking import CandidateRanker
@@ -103,7 +104,9 @@ class HFVLM(RankingBackend):
         self.loaded_model = LoadedModel(
             self.NAME, config.model_type, generator.takes_video, generator.has_system_turn
         )
-        weights = weights_version(pretrained, getattr(config, "_commit_hash", None))
+        commit = getattr(config, "_commit_hash", None)
+        self.weights_source = WeightsSource(pretrained, commit or chosen.revision, chosen.peft)
+        weights = weights_version(pretrained, commit)
         adapter = f" adapter {weights_version(chosen.peft, None)}" if chosen.peft else ""
         self._identity = f"{weights}{adapter} ranking {RANKING_VERSION} pixels {json.dumps(pixels)}"
         self._ledger_identity = (

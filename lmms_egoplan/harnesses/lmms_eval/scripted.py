@@ -13,11 +13,13 @@ from lmms_eval.api.model import lmms
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.arguments import read_arguments
 from lmms_egoplan.harnesses.lmms_eval.arguments import ScriptedArguments
+from lmms_egoplan.harnesses.weights import WeightsSource
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText
 
 # Mean losses, in nats, of the continuation that equals the reply, and of all others.
 _CHOSEN = 0.5
 _OTHER = 2.0
+_REPLIES = "replies.json"
 _IDS = ("id", "sample_id", "step_id")
 
 
@@ -35,7 +37,8 @@ class Scripted(lmms):
     def __init__(self, pretrained: str, **arguments: Any) -> None:
         read_arguments(ScriptedArguments, "scripted", arguments)
         super().__init__()
-        self._replies = json.loads(Path(pretrained, "replies.json").read_text(encoding="utf-8"))
+        self._replies = json.loads(Path(pretrained, _REPLIES).read_text(encoding="utf-8"))
+        self.weights_source = WeightsSource(pretrained, files=(_REPLIES,))
 
     def generate_until(self, requests: list[Instance]) -> list[GenerationResult]:
         """Return the replies. Each word counts as a token."""

@@ -31,6 +31,7 @@ from lmms_egoplan.harnesses.prefetch import num_workers
 from lmms_egoplan.harnesses.template_files import ON_VLLM
 from lmms_egoplan.harnesses.vllm_generation import VLLMGenerator
 from lmms_egoplan.harnesses.vllm_server import ServedEngine
+from lmms_egoplan.harnesses.weights import WeightsSource
 from lmms_egoplan.media.messages import MediaLoader
 from lmms_egoplan.ranking.engine.families import engine_note
 from lmms_egoplan.ranking.engine.ranker import Engine, EngineRanker
@@ -90,7 +91,8 @@ class VLLMRanker(RankingBackend, VLLM):
             self._check_single_process()
             lmms.__init__(self)
             engine = ServedEngine(base_url, model, processor.tokenizer, chosen.server_wait)
-        self.recorded_settings = record.settings_of(processor, engine) | {"pixels": pixels}
+        loaded = config if base_url is None else None
+        self.recorded_settings = record.settings_of(processor, engine, loaded) | {"pixels": pixels}
         self._ranker = EngineRanker(
             engine,
             processor,
@@ -112,7 +114,10 @@ class VLLMRanker(RankingBackend, VLLM):
             takes_video=False,
             has_system_turn=self._ranker.has_system_turn,
         )
-        weights = weights_version(model, getattr(config, "_commit_hash", None)) + engine.description
+        commit = getattr(config, "_commit_hash", None)
+        if base_url is None:
+            self.weights_source = WeightsSource(model, commit or loading["revision"])
+        weights = weights_version(model, commit) + engine.description
         self._identity = (
             f"{weights} {self.NAME} ranking {RANKING_VERSION} pixels {json.dumps(pixels)}"
         )
