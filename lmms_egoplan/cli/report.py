@@ -12,10 +12,20 @@ from lmms_egoplan.options import OutFolder
 
 Form = Literal["text", "md", "latex", "csv"]
 
+Names = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=FOLDER",
+        help="Name for the runs in FOLDER, which is read, too. Repeat for more folders: those with "
+        "one name are joined to one model, even if their weights are not recorded.",
+    ),
+]
+
 
 def report(
+    out: OutFolder,
     runs: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Argument(
             metavar="RUNS",
             help="Folders with runs of lmms-eval or lm-eval (`--output_path DIR --log_samples`), "
@@ -23,14 +33,8 @@ def report(
             "export` add people's labels, and from `audit` scores by training overlap. Files from "
             "`lmms-egoplan judge egothink --repeats N` add a table of judge noise.",
         ),
-    ],
-    out: OutFolder,
-    name: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="DIR=NAME", help="Name for the run at or below DIR. Repeat for more runs."
-        ),
     ] = None,
+    name: Names = None,
     similarity: Annotated[
         str | None,
         typer.Option(
@@ -72,38 +76,56 @@ def report(
     The command also prints the summary. It recomputes all scores from the samples, and fails if the
     harness's own scores differ.
 
-    Example: `lmms-egoplan report runs/qwen runs/llava --name runs/qwen=Qwen2.5-VL-7B --out report`
+    Example: `lmms-egoplan report runs/qwen runs/llava --name Qwen2.5-VL-7B=runs/qwen --out report`
     """
     from lmms_egoplan.report.write import write_report
 
-    write_report(runs, out, _names(name or []), similarity, pictures, form)
+    names = _names(name or [])
+    write_report(_paths(runs, names), out, names, similarity, pictures, form)
+
+
+def _paths(runs: list[Path] | None, names: dict[Path, str]) -> list[Path]:
+    """Return the paths of runs; at least one must be given, as an argument or with a name."""
+    if not runs and not names:
+        raise typer.BadParameter("pass folders with runs, or --name NAME=FOLDER")
+    return runs or []
 
 
 def _names(texts: list[str]) -> dict[Path, str]:
-    """Split ``DIR=NAME`` at the ``=`` after an existing path, else at the first one."""
-    names = {}
+    """Return the names by folder, from texts ``NAME=FOLDER``.
+
+    A text is split at the first ``=`` before an existing path, so both sides may contain others.
+    """
+    names: dict[Path, str] = {}
     for text in texts:
-        folder, _, name = text.partition("=")
-        for position, character in enumerate(text):
-            if character == "=" and Path(text[:position]).exists():
-                folder = text[:position]
-                name = text[position + 1 :]
-                break
-        if not (folder.strip() and name.strip()):
-            raise typer.BadParameter(f"expected DIR=NAME, got {text!r}", param_hint="--name")
-        names[Path(folder)] = name.strip()
+        name, folder = _name_and_path(text)
+        if names.setdefault(folder, name) != name:
+            raise typer.BadParameter(
+                f"{folder} has two names, {names[folder]!r} and {name!r}", param_hint="--name"
+            )
     return names
+
+
+def _name_and_path(text: str) -> tuple[str, Path]:
+    for position, character in enumerate(text):
+        folder = text[position + 1 :]
+        if character == "=" and text[:position].strip() and folder and Path(folder).exists():
+            return text[:position].strip(), Path(folder)
+    raise typer.BadParameter(
+        f"expected NAME=FOLDER with an existing folder or file, got {text!r}", param_hint="--name"
+    )
 
 
 def show(
     runs: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Argument(
             metavar="RUNS",
             help="Folders with runs of lmms-eval or lm-eval (`--output_path DIR`), at any depth, "
             "results files, or judged answers from `lmms-egoplan judge`.",
         ),
-    ],
+    ] = None,
+    name: Names = None,
     form: Annotated[
         Form,
         typer.Option(
@@ -127,6 +149,8 @@ def show(
     has its 95 % interval, and a mark if it is not measurably below the best one of its column.
     Below the table are protocols and remarks. The command writes no files.
 
+    Results files of one model are one run, whatever command or machine they come from.
+
     A folder of `lmms-egoplan run` also shows how far the run is, even while it works or after it
     was interrupted.
 
@@ -139,12 +163,15 @@ def show(
 
     if details and form != "text":
         raise typer.BadParameter("the details have no other form than text", param_hint="--details")
+    names = _names(name or [])
+    paths = _paths(runs, names)
     if form == "text":
-        unfinished = [path for path in runs if _is_unfinished(path)]
-        runs = [path for path in runs if path not in unfinished]
-        if unfinished and not runs:
+        unfinished = [path for path in (*paths, *names) if _is_unfinished(path)]
+        paths = [path for path in paths if path not in unfinished]
+        names = {path: name for path, name in names.items() if path not in unfinished}
+        if unfinished and not paths and not names:
             return
-    show_scores(runs, form, has_details=details)
+    show_scores(paths, form, names, has_details=details)
 
 
 def _is_unfinished(folder: Path) -> bool:
@@ -160,10 +187,14 @@ def _is_unfinished(folder: Path) -> bool:
 
 def compare(
     run_a: Annotated[
-        Path,
-        typer.Argument(metavar="RUN_A", help="Folder or results file of a run, or judged answers."),
+        str,
+        typer.Argument(
+            metavar="RUN_A",
+            help="Folder with a run, results file, judged answers, or a NAME from --name.",
+        ),
     ],
-    run_b: Annotated[Path, typer.Argument(metavar="RUN_B", help="The other run.")],
+    run_b: Annotated[str, typer.Argument(metavar="RUN_B", help="The other run.")],
+    name: Names = None,
     margin: Annotated[
         float, typer.Option(metavar="POINTS", min=0.01, max=50, help="Margin of equality.")
     ] = 1.0,
@@ -172,6 +203,8 @@ def compare(
 
     Use it to check a port, quantised weights, vLLM against transformers, or another chip. A
     difference that is not significant does not show that scores are equal.
+
+    A folder may have several results files of one model, such as one per job of a cluster.
 
     The command prints a verdict on each task that both runs have: "different", "equal within 1
     point", both, or "undecided" with the number of questions that would be needed. All verdicts
@@ -188,4 +221,4 @@ def compare(
     """
     from lmms_egoplan.report.comparison import compare_runs
 
-    compare_runs(run_a, run_b, margin)
+    compare_runs(run_a, run_b, margin, _names(name or []))

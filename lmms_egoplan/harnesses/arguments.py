@@ -25,6 +25,65 @@ class WrongValueError(ValueError):
 LOADING = frozenset(("revision", "trust_remote_code", "batch_size", "max_batch_size", "device"))
 """Arguments that this package's backends share with the classes of the harnesses."""
 
+MODEL_NAMES = frozenset(
+    ("pretrained", "model", "model_id", "model_name", "model_path", "model_version", "engine")
+)
+"""Arguments of any backend with the name or the folder of the model."""
+
+WITHOUT_INFLUENCE = LOADING | {
+    BASE_URL,
+    "api_key",
+    "adaptive_concurrency",
+    "adaptive_decrease_factor",
+    "adaptive_failure_threshold",
+    "adaptive_increase_step",
+    "adaptive_max_concurrency",
+    "adaptive_min_concurrency",
+    "adaptive_target_latency_s",
+    "attn_implementation",
+    "cache_dir",
+    "continual_mode",
+    "cpu_offload_gb",
+    "data_parallel_size",
+    "device_map",
+    "disable_log_stats",
+    "distributed_executor_backend",
+    "download_dir",
+    "enable_chunked_prefill",
+    "enable_prefix_caching",
+    "enforce_eager",
+    "gpu_memory_utilization",
+    "in_flight",
+    "logits_cache",
+    "max_cpu_memory",
+    "max_memory_per_gpu",
+    "max_num_batched_tokens",
+    "max_num_seqs",
+    "max_retries",
+    "mem_fraction_static",
+    "method",
+    "num_concurrent",
+    "num_cpus",
+    "offload_folder",
+    "parallelize",
+    "pipeline_parallel_size",
+    "prefix_aware_queue",
+    "prefix_hash_chars",
+    "ranking_path",
+    "retry_backoff_s",
+    "server_wait",
+    "swap_space",
+    "tensor_parallel_size",
+    "timeout",
+    "token",
+    "tp_plan",
+    "use_cache",
+    "use_flash_attention_2",
+    "use_flash_attn",
+    "workers",
+}
+"""Arguments of any backend that change speed, memory or rounding, but not what is asked."""
+
 # Similarity of a misspelt name. vLLM's worker_cls resembles workers by 0.82.
 _LIKENESS = 0.85
 

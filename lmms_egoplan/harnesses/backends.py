@@ -4,9 +4,10 @@ Neither a harness nor a model class is imported.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from importlib.metadata import entry_points
+from itertools import chain
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.arguments import BackendArguments
@@ -184,6 +185,17 @@ def find_backend(harness: str, name: str) -> Backend:
         model_parameter=_model_parameter(harness, name),
         key_variable=_key_variable(harness, name),
     )
+
+
+def default_arguments(name: str) -> dict[str, str]:
+    """Return the default values of a backend's arguments, as texts by name.
+
+    Empty for backends of other projects.
+    """
+    for backend in chain.from_iterable(_OURS.values()):
+        if backend.name == name and backend.arguments is not None:
+            return {declared.name: str(declared.default) for declared in fields(backend.arguments)}
+    return {}
 
 
 def _with_aliases(names: Iterable[str]) -> set[str]:

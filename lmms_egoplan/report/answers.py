@@ -61,7 +61,8 @@ def read_answers(
     """
     if task_run.samples is None:
         return None
-    where = f"{run.folder}, run {run.name}, samples of {task_run.task}"
+    source = run.source(task_run.task)
+    where = f"{source.folder}, run {run.name}, samples of {task_run.task}"
     answers: dict[Key, Answer] = {}
     for sample in task_run.samples:
         try:
@@ -74,7 +75,7 @@ def read_answers(
                 else f"{type(error).__name__}: {error}; {cause}"
             )
             raise LmmsEgoplanError(
-                f"{where}: {problem}. Remove the samples, or run again: {run.harness} --tasks "
+                f"{where}: {problem}. Remove the samples, or run again: {source.harness} --tasks "
                 f"{task_run.task} --model ... --output_path DIR --log_samples"
             ) from error
         if answer.key in answers:

@@ -94,7 +94,7 @@ def unknown_prompts(first: ScoredTask, second: ScoredTask) -> str:
     After different templates, nothing is compared. In runs of two harnesses, one prompt must
     contain the other, and the text around it may be the template's or part of the question.
     """
-    is_part = first.run.harness != second.run.harness
+    is_part = first.source.harness != second.source.harness
     if not is_part and not _has_other_template(first, second):
         return ""
     pairs = common_answers(first, second)
@@ -154,12 +154,12 @@ def _settings(first: ScoredTask, second: ScoredTask) -> Iterator[Unequal]:
 
 def _parts_of_one_model(first: ScoredTask, second: ScoredTask) -> Iterator[Unequal]:
     for kind in ("image", "video"):
-        limits = [member(task.run.record, "pixels", kind) for task in (first, second)]
+        limits = [member(task.source.record, "pixels", kind) for task in (first, second)]
         if None not in limits and limits[0] != limits[1]:
             name = f"pixel limits of {kind}s"
             yield Unequal(name, "{} {} and {}".format(name, *map(_limits_text, limits)))
     templates = [
-        member(task.run.record, "processor", "chat_template_sha256") for task in (first, second)
+        member(task.source.record, "processor", "chat_template_sha256") for task in (first, second)
     ]
     if None not in templates and templates[0] != templates[1]:
         yield Unequal(
@@ -189,10 +189,10 @@ def _decoding(first: ScoredTask, second: ScoredTask) -> Iterator[Unequal]:
     A limit on new tokens that is a condition is excepted.
     """
     is_apart = "new tokens" in first.conditions
-    others = {task_run.task: _arguments(task_run.config) for task_run in second.task_runs}
+    others = {task_run.task: generation_arguments(task_run.config) for task_run in second.task_runs}
     tasks: dict[str, list[str]] = {}
     for task_run in first.task_runs:
-        arguments = _arguments(task_run.config)
+        arguments = generation_arguments(task_run.config)
         other = others.get(task_run.task)
         if arguments is None or other is None:
             continue
@@ -207,7 +207,7 @@ def _decoding(first: ScoredTask, second: ScoredTask) -> Iterator[Unequal]:
         yield Unequal("decoding", text + where)
 
 
-def _arguments(config: Mapping[str, Any]) -> dict[str, str] | None:
+def generation_arguments(config: Mapping[str, Any]) -> dict[str, str] | None:
     """Return a task's generation arguments as texts, by lmms-eval's names.
 
     None if they are unknown or if nothing is written.
@@ -312,7 +312,7 @@ def _same_prompts(first: ScoredTask, second: ScoredTask) -> Callable[[Answer, An
     after the chat template. Without the text before it, prompts are comparable only after the same
     template. For runs of different harnesses, one must contain the other.
     """
-    is_contained = first.run.harness != second.run.harness
+    is_contained = first.source.harness != second.source.harness
     is_unknown = not is_contained and _has_other_template(first, second)
 
     def is_same(one: Answer, other: Answer) -> bool:
@@ -327,7 +327,7 @@ def _same_prompts(first: ScoredTask, second: ScoredTask) -> Callable[[Answer, An
 
 
 def _has_other_template(first: ScoredTask, second: ScoredTask) -> bool:
-    templates = [task.run.provenance.get("chat template") for task in (first, second)]
+    templates = [task.source.provenance.get("chat template") for task in (first, second)]
     return templates[0] != templates[1]
 
 

@@ -150,6 +150,7 @@ def _judged_run(path: Path, tasks: dict[str, TaskRun], origins: Sequence[Origin 
         )
     model, harness, time = next(iter(runs)) or (path.stem, "answers without a run", "time unknown")
     provenance = {"model": model, "harness": harness, "started": time, "judged answers": str(path)}
+    origin = origins[0]
     return Run(
         short_name(model),
         path.parent,
@@ -157,6 +158,6 @@ def _judged_run(path: Path, tasks: dict[str, TaskRun], origins: Sequence[Origin 
         model,
         time,
         tasks,
-        {},
-        provenance,
+        provenance=provenance,
+        identity=origin.identity if origin else {},
     )

@@ -421,13 +421,13 @@ def _scores_of_checkpoint(benchmark: str, task: ScoredTask) -> list[PublishedSco
     """Return a benchmark's published scores with the name of the run's checkpoint."""
     if _OTHER_WEIGHTS.search(_settings_in_words(task)):
         return []
-    names = checkpoint_names(task.run.model)
+    names = checkpoint_names(task.source.model)
     return [score for score in read_ledger() if score.group[0] == benchmark and score.name in names]
 
 
 def _settings_in_words(task: ScoredTask) -> str:
     """Join the names and the values of the run's settings to a text to search in."""
-    provenance = task.run.provenance
+    provenance = task.source.provenance
     return " ".join((*provenance, *provenance.values()))
 
 

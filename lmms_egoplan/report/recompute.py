@@ -59,13 +59,14 @@ def check(run: Run, task_run: TaskRun) -> None:
         logged = task_run.metrics.get(name)
         differences.extend(_differences(name, logged, recomputed.get(name)))
     if differences:
+        source = run.source(task_run.task)
         raise LmmsEgoplanError(
-            f"{run.folder}, run {run.name}, task {task_run.task}: the harness's scores differ from "
+            f"{source.folder}, run {run.name}, task {task_run.task}: the harness's scores differ from "
             f"those of the {len(task_run.samples)} samples:\n{listing(differences)}\n"
             "The sample file is incomplete, belongs to another run, or was written by another "
             f"version (the run's task has version {task_run.version or 'unknown'}, this package's "
             f"{package_versions().get(task_run.task, 'unknown')}). Move the file away, or run "
-            f"again: {run.harness} --tasks {task_run.task} --model ... --output_path DIR "
+            f"again: {source.harness} --tasks {task_run.task} --model ... --output_path DIR "
             "--log_samples"
         )
 

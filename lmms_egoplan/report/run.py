@@ -1,5 +1,6 @@
 """A run: its tasks with versions and scoring, and the provenance of its numbers."""
 
+import hashlib
 import json
 import math
 import re
@@ -11,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan import task_files
+from lmms_egoplan.harnesses.weights import NOT_KNOWN
 from lmms_egoplan.jsonl import member
 from lmms_egoplan.judging.judgement import base_version
 from lmms_egoplan.model_names import CHECKPOINT
+from lmms_egoplan.report.identity import WEIGHTS, Identity
 from lmms_egoplan.secret_values import HIDDEN, SECRET_NAME, without_secrets
 from lmms_egoplan.task_files import read_task_file, scoring_paths, task_benchmark, version_text
 
@@ -121,13 +124,14 @@ class TaskRun:
 
 @dataclass(frozen=True)
 class Run:
-    """The content of a results file and of the samples next to it.
+    """The content of a results file and of the samples next to it, or of several of one model.
 
     name: unique name among the runs that are read together.
-    folder: folder of the files.
-    harness: ``lmms-eval`` or ``lm-eval``, with a suffix for answers that were judged later.
+    folder: folder of the files; of the newest of several.
+    harness: ``lmms-eval`` or ``lm-eval``, with a suffix for answers that were judged later; several
+    joined by commas.
     model: the harness's name of the model.
-    time: see `samples.start_time`.
+    time: see `samples.start_time`. The newest of several.
     tasks: this project's tasks by name, without groups. May be empty only if there are
     `other_tasks`.
     other_tasks: all other tasks with results, by name.
@@ -135,8 +139,9 @@ class Run:
     files: sample files by task, see `runs.with_samples`.
     record: settings of the processor, and tokens and images per question; empty for results without
     such a record.
-    checkpoint: identity of the model and of how it was asked; equal in all runs of one model,
-    whatever machine or folder they come from. "" if the weights are not recorded.
+    identity: the model and how it was asked, see `identity.identity_of`; empty if unknown.
+    parts: the runs that were joined, the newest first, each with only the tasks that it
+    contributes; empty for the content of one results file.
     """
 
     name: str
@@ -149,7 +154,31 @@ class Run:
     provenance: dict[str, str] = field(default_factory=dict)
     files: dict[str, Path] = field(default_factory=dict)
     record: Mapping[str, Any] = field(default_factory=dict)
-    checkpoint: str = ""
+    identity: Identity = field(default_factory=dict)
+    parts: tuple["Run", ...] = ()
+
+    @property
+    def checkpoint(self) -> str:
+        """A digest of the identity, equal in all runs of one model; "" if its weights are unknown.
+
+        Machine and folder do not change it.
+        """
+        if self.identity.get(WEIGHTS, NOT_KNOWN) == NOT_KNOWN:
+            return ""
+        text = json.dumps(self.identity, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folders of all results files."""
+        return tuple(dict.fromkeys(part.folder for part in self.parts)) or (self.folder,)
+
+    def source(self, *tasks: str) -> "Run":
+        """Return the part that all of some tasks come from; the run itself if there is none."""
+        for part in self.parts:
+            if all(task in part.tasks or task in part.other_tasks for task in tasks):
+                return part
+        return self
 
     @property
     def base_model(self) -> str:

@@ -1,7 +1,7 @@
 """Give runs unique names."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -9,21 +9,20 @@ from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.tables import clean
 
 
-def names_of(runs: Mapping[Path, Run], chosen: Mapping[Path, str]) -> dict[Path, str]:
-    """Return a unique name for each run. Chosen names do not change unless two are equal.
+def chosen_names(paths: Iterable[Path], chosen: Mapping[Path, str]) -> dict[Path, str]:
+    """Return the chosen names of runs, by results file.
 
     Args:
-        runs: runs by results file.
-        chosen: names for the runs at or below a path. The deepest path counts. Default: the run's
-            own name.
+        paths: results files.
+        chosen: names for the runs at or below a path. The deepest path counts.
 
     Raises:
         LmmsEgoplanError: a path with a chosen name has no run.
     """
-    by_path = {path.resolve(): name for path, name in chosen.items()}
+    by_path = {path.resolve(): clean(name) for path, name in chosen.items()}
     named: dict[Path, str] = {}
     without_run = set(by_path)
-    for path in runs:
+    for path in paths:
         named_paths = [
             folder for folder in (path.resolve(), path, *path.parents) if folder in by_path
         ]
@@ -31,12 +30,19 @@ def names_of(runs: Mapping[Path, Run], chosen: Mapping[Path, str]) -> dict[Path,
         if named_paths:
             named[path] = by_path[named_paths[0]]
     if without_run:
-        paths = ", ".join(sorted(map(str, without_run)))
-        raise LmmsEgoplanError(
-            f"--name {paths}: no run here; use a path from the command line, or a path below one"
-        )
+        raise LmmsEgoplanError(f"--name: no run in {', '.join(sorted(map(str, without_run)))}")
+    return named
+
+
+def names_of(runs: Mapping[Path, Run], named: Mapping[Path, str]) -> dict[Path, str]:
+    """Return a unique name for each run. Chosen names do not change unless two are equal.
+
+    Args:
+        runs: runs by results file, or by one of their results files.
+        named: chosen names by results file. Default: the run's own name.
+    """
     names = _distinct(
-        {path: _ladder(path, clean(name), runs[path]) for path, name in named.items()}, ()
+        {path: _ladder(path, named[path], run) for path, run in runs.items() if path in named}, ()
     )
     unnamed = {
         path: _ladder(path, clean(run.name), run) for path, run in runs.items() if path not in named

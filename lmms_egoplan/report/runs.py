@@ -16,6 +16,8 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import decode, member
 from lmms_egoplan.model_names import short_name
 from lmms_egoplan.outputs import MARKER
+from lmms_egoplan.report.identity import identity_of
+from lmms_egoplan.report.joining import join_runs
 from lmms_egoplan.report.judged import holds_lines, is_judged, read_judged
 from lmms_egoplan.report.logged_samples import UnusableSamplesError, read_samples
 from lmms_egoplan.report.recompute import check
@@ -28,7 +30,7 @@ from lmms_egoplan.report.run import (
     scoring_of,
     scorings,
 )
-from lmms_egoplan.report.run_names import names_of
+from lmms_egoplan.report.run_names import chosen_names, names_of
 from lmms_egoplan.report.samples import (
     HOW_TO_LOG,
     SampleFile,
@@ -66,6 +68,31 @@ class Runs:
 
 
 @dataclass(frozen=True)
+class _JoinedRuns:
+    """The runs of each model, joined.
+
+    runs: runs by one of their results files.
+    named: chosen names by results file.
+    without: see `Runs`.
+    """
+
+    runs: dict[Path, Run]
+    named: Mapping[Path, str]
+    without: tuple[Path, ...]
+
+    def with_unique_names(self, runs: Mapping[Path, Run], skipped: Iterable[str]) -> Runs:
+        """Name the runs, which may have samples by now."""
+        names = names_of(runs, self.named)
+        for path, run in runs.items():
+            subsets = dict.fromkeys(
+                task_run.subset for task_run in run.tasks.values() if task_run.subset
+            )
+            names[path] += f" ({', '.join(subsets)})" if subsets else ""
+        uniquely_named = tuple(replace(run, name=names[path]) for path, run in runs.items())
+        return Runs(uniquely_named, tuple(dict.fromkeys(skipped)), self.without)
+
+
+@dataclass(frozen=True)
 class _RunFiles:
     """The runs at or below some paths, without samples.
 
@@ -82,37 +109,36 @@ class _RunFiles:
     remarks: dict[Path, list[str]] = field(default_factory=dict)
     paths: dict[Path, list[Path]] = field(default_factory=dict)
 
-    def named(
+    def joined(
         self,
         runs: Mapping[Path, Run],
         skipped: Iterable[str],
         chosen: Mapping[Path, str],
         problem: str,
-    ) -> Runs:
-        """Return some of the runs with unique names.
+    ) -> _JoinedRuns:
+        """Join the results files of one model.
+
+        Args:
+            runs: the runs to join, by results file.
+            skipped: lines for the message if there are no runs.
+            chosen: see `read_runs`.
+            problem: what is missing if there are no runs.
 
         Raises:
-            LmmsEgoplanError: there are no runs. The message states `problem`.
+            LmmsEgoplanError: there are no runs, or two runs with one chosen name contradict.
         """
-        lines = tuple(dict.fromkeys((*skipped, *self.orphans)))
         if not runs:
+            lines = tuple(dict.fromkeys((*skipped, *self.orphans)))
             for folder in self.paths:
                 _check_for_judged_answers(folder)
             lines = tuple(line for line in lines if not line.endswith(_NO_RESULTS))
             reasons = f"\n{listing(lines, _MOST_LINES)}" if lines else ""
             raise LmmsEgoplanError(f"{', '.join(map(str, self.paths))}: {problem}{reasons}")
-        names = names_of(runs, chosen)
-        for path, run in runs.items():
-            subsets = dict.fromkeys(
-                task_run.subset for task_run in run.tasks.values() if task_run.subset
-            )
-            names[path] += f" ({', '.join(subsets)})" if subsets else ""
+        named = chosen_names(runs, chosen)
         without = tuple(
             path for path, run_paths in self.paths.items() if runs.keys().isdisjoint(run_paths)
         )
-        return Runs(
-            tuple(replace(run, name=names[path]) for path, run in runs.items()), lines, without
-        )
+        return _JoinedRuns(join_runs(runs, named), named, without)
 
 
 def read_runs(
@@ -122,47 +148,59 @@ def read_runs(
 ) -> Runs:
     """Read all runs of this project's tasks at or below some paths, with their samples.
 
+    The results files of one model are one run (`joining.join_runs`).
+
     Args:
         folders: results files, recognised by their content; folders with results files at any
-            depth; files of judged answers (`read_judged`).
+            depth; files of judged answers (`read_judged`). The paths of `names` are read, too.
         names: names for the runs at or below a path. The deepest path counts. Default: the last
             part of the model's name, or the last two for checkpoints. Harness, time and folder are
             added to equal names as needed.
         benchmarks: benchmarks whose judged answers are read.
 
     Raises:
-        LmmsEgoplanError: a path does not exist, a path with a name has no run, or there is no run
-            at all.
+        LmmsEgoplanError: a path does not exist, a path with a name has no run, two runs with one
+            name contradict, or there is no run at all.
     """
-    files = _find(folders, benchmarks)
-    runs: dict[Path, Run] = {}
+    files = _find(_all_paths(folders, names), benchmarks)
+    of_project = {path: run for path, run in files.runs.items() if run.tasks}
     skipped = [*files.skipped]
-    for path, run in files.runs.items():
-        sampled_run, unusable = with_samples(run)
-        skipped += [*unusable, *files.remarks.get(path, ())]
-        if run.tasks:
-            runs[path] = sampled_run
-    return files.named(runs, skipped, names, f"no run of the project's tasks; {HOW_TO_LOG}")
+    for path in files.runs:
+        skipped += files.remarks.get(path, ())
+    problem = f"no run of the project's tasks; {HOW_TO_LOG}"
+    joined = files.joined(of_project, skipped, names, problem)
+    runs: dict[Path, Run] = {}
+    for path, run in joined.runs.items():
+        runs[path], unusable = with_samples(run)
+        skipped += unusable
+    return joined.with_unique_names(runs, [*skipped, *files.orphans])
 
 
-def read_run(path: Path, name: str, benchmarks: Iterable[Benchmark]) -> tuple[Run, tuple[str, ...]]:
-    """Read the single run at or below a path. Return it with the lines of `Runs.skipped`.
+def read_run(
+    paths: Sequence[Path],
+    name: str,
+    benchmarks: Iterable[Benchmark],
+    names: Mapping[Path, str] = MappingProxyType({}),
+) -> tuple[Run, tuple[str, ...]]:
+    """Read the single run at or below some paths. Return it with the lines of `Runs.skipped`.
 
     Args:
-        path: see `read_runs`.
+        paths: see `read_runs`.
         name: name for the run.
         benchmarks: see `read_runs`.
+        names: see `read_runs`.
 
     Raises:
         LmmsEgoplanError: there is no run or several, or the samples contradict the harness's own
             scores.
     """
-    read = read_runs([path], benchmarks=benchmarks)
+    read = read_runs(paths, names, benchmarks)
     if len(read.runs) > 1:
         descriptions = [f"{run.folder} ({run.model}, {run.time})" for run in read.runs]
         runs = join_list(descriptions, _MOST_NAMES)
         raise LmmsEgoplanError(
-            f"{path}: expected one run; pass the folder or the results file of one of {runs}"
+            f"{', '.join(map(str, paths))}: expected one run; pass the folder or the results file "
+            f"of one of {runs}"
         )
     (run,) = read.runs
     for task_run in run.tasks.values():
@@ -170,15 +208,31 @@ def read_run(path: Path, name: str, benchmarks: Iterable[Benchmark]) -> tuple[Ru
     return replace(run, name=name), read.skipped
 
 
-def read_scores(folders: Sequence[Path], benchmarks: Iterable[Benchmark] = ()) -> Runs:
+def read_scores(
+    folders: Sequence[Path],
+    benchmarks: Iterable[Benchmark] = (),
+    names: Mapping[Path, str] = MappingProxyType({}),
+) -> Runs:
     """Read runs of any tasks as `read_runs` does, but without samples. `with_samples` adds them.
 
     Raises:
-        LmmsEgoplanError: a path does not exist, or there are no results at all.
+        LmmsEgoplanError: a path does not exist, two runs with one name contradict, or there are no
+            results at all.
     """
-    files = _find(folders, benchmarks)
+    files = _find(_all_paths(folders, names), benchmarks)
     with_metrics = {path: run for path, run in files.runs.items() if _has_metrics(run)}
-    return files.named(with_metrics, files.skipped, {}, "no results of a run")
+    joined = files.joined(with_metrics, files.skipped, names, "no results of a run")
+    return joined.with_unique_names(joined.runs, [*files.skipped, *files.orphans])
+
+
+def _all_paths(folders: Sequence[Path], names: Mapping[Path, str]) -> list[Path]:
+    """Return the paths to read: the given ones, and those that only have a name."""
+    paths = [*folders]
+    given = {folder.resolve() for folder in folders}
+    for path in names:
+        if given.isdisjoint((path.resolve(), *path.resolve().parents)):
+            paths.append(path)
+    return paths
 
 
 def _check_for_judged_answers(folder: Path) -> None:
@@ -360,7 +414,9 @@ def _run(path: Path, content: dict[str, Any], files: dict[str, Path]) -> Run:
         short_name(model), path.parent, harness, model, time, tasks, other_tasks, origin, files
     )
     record = content.get("record")
-    return replace(run, record=record if isinstance(record, dict) else {})
+    return replace(
+        run, record=record if isinstance(record, dict) else {}, identity=identity_of(content)
+    )
 
 
 def _remarks(path: Path, content: Mapping[str, Any], run: Run) -> list[str]:

@@ -20,6 +20,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import decode, member, parse_record, read_json, read_lines
 from lmms_egoplan.outputs import results_of
+from lmms_egoplan.report.identity import identity_of
 from lmms_egoplan.report.run import logged_version
 from lmms_egoplan.secret_values import without_secrets
 from lmms_egoplan.text import join_list
@@ -113,6 +114,9 @@ class Origin(Checked):
     """The run that judged answers belong to, as its results file describes it.
 
     Judged answers store it as ``run``.
+
+    Attributes:
+        identity: See `identity.identity_of`; empty in files of earlier versions.
     """
 
     model: AnyText
@@ -121,6 +125,7 @@ class Origin(Checked):
     task: AnyText
     version: AnyText | None = None
     config: dict[str, Any]
+    identity: dict[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -153,6 +158,7 @@ def origin_of(path: Path) -> Origin | None:
             task=file.task,
             version=logged_version(results, file.task),
             config={name: config[name] for name in _CONFIG if name in config},
+            identity=identity_of(results),
         )
     except (OSError, ValueError, AttributeError, TypeError):
         return None

@@ -105,6 +105,11 @@ class ScoredTask(ABC):
         return self.task_run.task
 
     @property
+    def source(self) -> Run:
+        """The results file that all answers come from; the run if they come from several."""
+        return self.run.source(*(task_run.task for task_run in self.task_runs))
+
+    @property
     def gallery(self) -> str:
         """The name of the answers in the gallery."""
         return self.name
@@ -176,7 +181,7 @@ class ScoredTask(ABC):
     @property
     def is_scripted(self) -> bool:
         """True if the replies come from a file, by the demo's backend ``scripted``."""
-        return self.run.provenance.get("backend") == "scripted"
+        return self.source.provenance.get("backend") == "scripted"
 
     @property
     def is_demo(self) -> bool:
@@ -272,7 +277,7 @@ class ScoredTask(ABC):
     def conditions(self) -> dict[str, str | None]:
         """The conditions that must be equal in two runs to compare their scores, by plural noun."""
         template = NOT_APPLIED if self.chat_template == NOT_APPLIED else None
-        requested = member(self.run.record, "pixels", "requested") or {}
+        requested = member(self.source.record, "pixels", "requested") or {}
         budget = ", ".join(f"{name} {value:,}" for name, value in sorted(requested.items())) or None
         return {
             "tasks": self.task,
@@ -288,11 +293,12 @@ class ScoredTask(ABC):
         Only settings that both runs know count.
         """
         # the run that wrote the answers may have had any
-        if "judged answers" in self.run.provenance:
+        provenance = self.source.provenance
+        if "judged answers" in provenance:
             return {}
-        prompts = _PROMPT_ARGUMENTS.finditer(self.run.provenance.get("arguments", ""))
+        prompts = _PROMPT_ARGUMENTS.finditer(provenance.get("arguments", ""))
         return {
-            "system instructions": self.run.provenance.get("system instruction", NONE),
+            "system instructions": provenance.get("system instruction", NONE),
             "prompts among the model arguments": ", ".join(match[0] for match in prompts) or NONE,
         }
 

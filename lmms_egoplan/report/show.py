@@ -1,7 +1,8 @@
 """Print the scores of runs side by side."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import typer
 from rich.console import Console
@@ -29,19 +30,26 @@ from lmms_egoplan.text import join_list
 _MOST_NAMES = 8
 
 
-def show_scores(runs: Sequence[Path], form: Form, *, has_details: bool = False) -> None:
+def show_scores(
+    runs: Sequence[Path],
+    form: Form,
+    names: Mapping[Path, str] = MappingProxyType({}),
+    *,
+    has_details: bool = False,
+) -> None:
     """Print the table of results, with intervals if there are samples.
 
     Args:
         runs: Folders or results files of runs, or judged answers.
         form: ``text`` for the terminal, otherwise the form of the table.
+        names: Names of the runs at or below these paths, which are read, too.
         has_details: Whether all scores are printed in place of the table.
 
     Raises:
         LmmsEgoplanError: A path has no results, or samples contradict the harness's own scores and
             the form is not ``text``.
     """
-    read = read_scores(runs, BENCHMARKS)
+    read = read_scores(runs, BENCHMARKS, names)
     try:
         reports, has_samples = _checked_reports(read.runs)
     except LmmsEgoplanError as error:

@@ -56,7 +56,7 @@ def compare_tasks(
             remarks += task.remarks
     if not compared:
         raise LmmsEgoplanError(
-            f"{first.folder} and {second.folder}: no task in common: {' '.join(remarks)}"
+            f"{_folders(first)} and {_folders(second)}: no task in common: {' '.join(remarks)}"
         )
     demo_runs: set[str] = set()
     for task in compared:
@@ -87,6 +87,10 @@ def compare_tasks(
     rows = _rows_with_verdicts(compared)
     table = table_of_runs("two_runs", "Tasks of both runs", columns, rows, notes)
     return table, tuple(task.name for task in compared if task.is_incomparable)
+
+
+def _folders(run: Run) -> str:
+    return ", ".join(map(str, run.folders))
 
 
 @dataclass(frozen=True)

@@ -245,8 +245,8 @@ class Series(ScoredTask):
         # lmms-eval's vllm takes the larger of the task's limit and its own, which results may not
         # state.
         has_own_limit = (
-            self.run.harness.startswith("lmms-eval")
-            and self.run.provenance.get("backend") == "vllm"
+            self.source.harness.startswith("lmms-eval")
+            and self.source.provenance.get("backend") == "vllm"
         )
         return f"{limit:,} or more" if has_own_limit else f"up to {limit:,}"
 

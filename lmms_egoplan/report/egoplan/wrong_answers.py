@@ -108,7 +108,7 @@ def _failure(series: Series, answer: Answer, doc: Doc, num_wrong: int) -> Failur
         id=f"{answer.id} of {series.name}",
         model=series.name,
         video=doc["video_id"],
-        run=f"{series.run.model}, {series.run.time}, {series.task}",
+        run=f"{series.source.model}, {series.source.time}, {series.task}",
         texts=texts,
         wrong=num_wrong,
     )

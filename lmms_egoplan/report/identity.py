@@ -1,0 +1,168 @@
+"""Identify the model of a run, and how it was asked, by what its results file records.
+
+Two runs with equal identities are runs of one model. Harness, backend, machine, folder, time, batch
+size and device do not matter.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lmms_egoplan.harnesses.arguments import MODEL_NAMES, WITHOUT_INFLUENCE
+from lmms_egoplan.harnesses.backends import default_arguments
+from lmms_egoplan.harnesses.template_files import NONE as PLAIN_TEXT
+from lmms_egoplan.harnesses.weights import NO_ADAPTER, NOT_KNOWN
+from lmms_egoplan.jsonl import member
+from lmms_egoplan.secret_values import HIDDEN, SECRET_NAME, without_secrets
+
+WEIGHTS = "weights"
+"""The part of an identity without which runs are not joined."""
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+# Values contain commas, such as those of a system prompt.
+_NEXT_ARGUMENT = re.compile(r",(?=\s*\w+=)")
+_DTYPES = ("dtype", "torch_dtype")
+_PIXELS = ("min_pixels", "max_pixels", "video_min_pixels", "video_max_pixels")
+_EMPTY = ("", "None", "none", "{}", "[]")
+_NO_VALUE = "none"
+_DIGEST_SHOWN = 12
+
+Identity = Mapping[str, str]
+"""What identifies a model and how it was asked, as texts by name, in the order of `identity_of`."""
+
+
+def identity_of(content: Mapping[str, Any]) -> dict[str, str]:
+    """Return the identity of a run's model.
+
+    ``weights`` and ``adapter`` are digests of the files (`harnesses.weights.weights_digest`).
+    Results without them have the hub's name and commit, if the harness logged both. What is not
+    known is `NOT_KNOWN`.
+
+    Arguments of the model count unless they are known to change no answer.
+
+    Args:
+        content: Content of the results file.
+    """
+    model = member(content, "record", "model")
+    arguments = _arguments(member(content, "config", "model_args"))
+    weights = _known(member(model, "weights"))
+    adapter = _known(member(model, "adapter"))
+    if weights == NOT_KNOWN:
+        weights = _hub_commit(content, arguments)
+        if weights != NOT_KNOWN and "peft" not in arguments:
+            adapter = NO_ADAPTER
+    precision = _known(member(model, "dtype"))
+    pixels = member(content, "record", "pixels")
+    recorded: set[str] = set()
+    if precision != NOT_KNOWN:
+        recorded.update(_DTYPES)
+    if _known(pixels) != NOT_KNOWN:
+        recorded.update(_PIXELS)
+    if adapter != NOT_KNOWN:
+        recorded.add("peft")
+    backend = str(member(content, "config", "model"))
+    return {
+        WEIGHTS: weights,
+        "adapter": adapter,
+        "chat template": _chat_template(content),
+        "precision": precision.removeprefix("torch."),
+        "quantisation": _known(member(model, "quantisation")),
+        "pixel limits": _known(pixels),
+        "system instruction": _system_instruction(content),
+        "decoding": _listed(_arguments(member(content, "config", "gen_kwargs")).items()),
+        "examples": _known(_run_setting(content, "num_fewshot"), _NO_VALUE),
+        "model arguments": _listed(_that_count(arguments, backend, recorded)),
+    }
+
+
+def contradictions(first: Identity, second: Identity) -> list[str]:
+    """Describe the parts that both identities know and that differ."""
+    lines = []
+    for name in {**first, **second}:
+        values = (first.get(name, NOT_KNOWN), second.get(name, NOT_KNOWN))
+        if NOT_KNOWN not in values and values[0] != values[1]:
+            shown = [_shown(name, value) for value in values]
+            lines.append(f"{name} {shown[0]} and {shown[1]}")
+    return lines
+
+
+def _shown(name: str, value: str) -> str:
+    """Shorten a digest for a message."""
+    is_digest = name in (WEIGHTS, "adapter", "chat template") and len(value) > _DIGEST_SHOWN
+    return value[:_DIGEST_SHOWN] if is_digest and "@" not in value else value
+
+
+def _known(value: Any, unknown: str = NOT_KNOWN) -> str:
+    """Return a recorded value as text."""
+    if value is None:
+        return unknown
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
+
+
+def _hub_commit(content: Mapping[str, Any], arguments: Mapping[str, str]) -> str:
+    """Return the hub's name and commit of a model that the harness logged."""
+    commit = member(content, "config", "model_sha")
+    name = arguments.get("pretrained", "")
+    is_known = isinstance(commit, str) and _COMMIT.fullmatch(commit) and _HUB_NAME.fullmatch(name)
+    return f"{name}@{commit}" if is_known else NOT_KNOWN
+
+
+def _chat_template(content: Mapping[str, Any]) -> str:
+    """Return the digest of the chat template, or the mark of a run without one."""
+    configs = content.get("configs")
+    for config in configs.values() if isinstance(configs, dict) else ():
+        mark = member(config, "metadata", "chat_template")
+        if mark is not None:
+            return str(mark)
+    digest = member(content, "record", "processor", "chat_template_sha256")
+    return _known(digest or content.get("chat_template_sha"))
+
+
+def _system_instruction(content: Mapping[str, Any]) -> str:
+    """Return ``--system_instruction``, which both harnesses store outside the configuration."""
+    text = content.get("system_instruction") or _run_setting(content, "system_instruction")
+    return _known(text or None, _NO_VALUE)
+
+
+def _run_setting(content: Mapping[str, Any], name: str) -> Any:
+    """Return an option of the harness's command; None if it was not given."""
+    value = member(content, "config", name)
+    if value is None:
+        value = member(content, "config", "resolved_cli_args", name)
+    return value
+
+
+def _arguments(value: Any) -> dict[str, str]:
+    """Return arguments as texts by name, from a dict or from ``name=value,name=value``."""
+    if isinstance(value, Mapping):
+        by_name = {}
+        for name, argument in value.items():
+            is_nested = isinstance(argument, dict | list)
+            by_name[str(name)] = _known(argument) if is_nested else str(argument)
+        return by_name
+    arguments = {}
+    for text in _NEXT_ARGUMENT.split(value) if isinstance(value, str) else ():
+        name, equals, argument = text.partition("=")
+        if equals:
+            arguments[name.strip()] = argument.strip()
+    return arguments
+
+
+def _that_count(
+    arguments: Mapping[str, str], backend: str, recorded: set[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield the model's arguments that may change an answer and are not recorded otherwise."""
+    defaults = default_arguments(backend)
+    for name, value in arguments.items():
+        if name in MODEL_NAMES or name in WITHOUT_INFLUENCE or name in recorded:
+            continue
+        is_default = value.casefold() == defaults.get(name, "").casefold()
+        is_mark = name == "chat_template" and value == PLAIN_TEXT  # see `_chat_template`
+        if not (value in _EMPTY or is_default or is_mark):
+            yield name, HIDDEN if SECRET_NAME.fullmatch(name) else without_secrets(value)
+
+
+def _listed(arguments: Any) -> str:
+    return ", ".join(f"{name}={value}" for name, value in sorted(arguments)) or _NO_VALUE
