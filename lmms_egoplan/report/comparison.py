@@ -33,8 +33,8 @@ def compare_runs(
     """
     runs = []
     errors = []
-    for name, run in (("A", run_a), ("B", run_b)):
-        paths = [path for path, chosen in names.items() if chosen == run] or [Path(run)]
+    for name, text in (("A", run_a), ("B", run_b)):
+        paths = [path for path, chosen in names.items() if chosen == text] or [Path(text)]
         try:
             runs.append(read_run(paths, name, BENCHMARKS, _names_at(paths, names)))
         except LmmsEgoplanError as error:

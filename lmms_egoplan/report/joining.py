@@ -126,18 +126,16 @@ def _contradict(first: Run, second: Run) -> bool:
         ):
             return True
     judges = _judges(first)
-    for kind, of_kind in _judges(second).items():
-        if judges.get(kind, of_kind) != of_kind:
-            return True
-    return False
+    return any(judges.get(kind, of_kind) != of_kind for kind, of_kind in _judges(second).items())
 
 
 def _is_equal(first: TaskRun, second: TaskRun) -> bool:
     """Return true if one task's scores in two runs are equal, or if one of them is missing."""
-    scores = (_score(first), _score(second))
-    if scores[0] is None or scores[1] is None:
+    score = _score(first)
+    other_score = _score(second)
+    if score is None or other_score is None:
         return True
-    is_close = math.isclose(*scores, rel_tol=_TOLERANCE)
+    is_close = math.isclose(score, other_score, rel_tol=_TOLERANCE)
     return is_close and _conditions(first, second) == _conditions(second, first)
 
 
@@ -172,8 +170,11 @@ def _has_equal_numbers(first: TaskRun, second: TaskRun) -> bool:
     if first.version != second.version:
         return False
     for metric in first.metrics.keys() & second.metrics.keys():
-        values = (first.number(metric), second.number(metric))
-        if None not in values and not math.isclose(*values, rel_tol=_TOLERANCE):
+        number = first.number(metric)
+        other = second.number(metric)
+        if number is None or other is None:
+            continue
+        if not math.isclose(number, other, rel_tol=_TOLERANCE):
             return False
     return True
 

@@ -61,8 +61,8 @@ def check(run: Run, task_run: TaskRun) -> None:
     if differences:
         source = run.source(task_run.task)
         raise LmmsEgoplanError(
-            f"{source.folder}, run {run.name}, task {task_run.task}: the harness's scores differ from "
-            f"those of the {len(task_run.samples)} samples:\n{listing(differences)}\n"
+            f"{source.folder}, run {run.name}, task {task_run.task}: the harness's scores differ "
+            f"from those of the {len(task_run.samples)} samples:\n{listing(differences)}\n"
             "The sample file is incomplete, belongs to another run, or was written by another "
             f"version (the run's task has version {task_run.version or 'unknown'}, this package's "
             f"{package_versions().get(task_run.task, 'unknown')}). Move the file away, or run "

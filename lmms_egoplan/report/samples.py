@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 from zoneinfo import ZoneInfo
 
 from loguru import logger
+from pydantic import Field
 
 from lmms_egoplan.benchmarks.aggregations import DETAILS
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -125,7 +126,7 @@ class Origin(Checked):
     task: AnyText
     version: AnyText | None = None
     config: dict[str, Any]
-    identity: dict[str, str] = {}
+    identity: dict[str, str] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -142,7 +142,7 @@ def test_a_second_report_reuses_the_pictures_of_the_first(twice):
 
 def test_a_chosen_name_is_in_the_page(folder):
     """The name contains a tag, an equals sign, and characters that no page can show."""
-    name = f"{folder / 'lm-eval'}=The <best> temp=0.5 a\x1bb\ud800"
+    name = f"The <best> temp=0.5 a\x1bb\ud800={folder / 'lm-eval'}"
     result = report(folder, "--out", folder / "out", "--name", name)
     assert result.exit_code == 0, result.output
     page = page_of(folder / "out")
@@ -151,11 +151,11 @@ def test_a_chosen_name_is_in_the_page(folder):
     assert '<bdi class="name">Model-1</bdi>' not in page
 
 
-@pytest.mark.parametrize("name", ["folder", "=name", "folder=", " = "])
+@pytest.mark.parametrize("name", ["name", "=.", "name=", " = ", " =.", "name=missing"])
 def test_a_malformed_name_is_a_usage_error(folder, name):
     result = report(folder, "--out", folder / "out", "--name", name)
     assert result.exit_code == 2
-    assert "DIR=NAME" in result.stderr
+    assert "NAME=FOLDER" in result.stderr
     assert "--name" in result.stderr
     assert not (folder / "out").exists()
 

@@ -483,15 +483,16 @@ def test_the_name_of_the_deepest_folder_counts(tmp_path):
     ]
 
 
-def test_one_name_for_several_runs_is_made_unique(tmp_path):
+def test_one_name_for_runs_with_different_scores_is_made_unique(tmp_path):
     write_run(tmp_path, "lmms-eval", "one", one_task())
-    write_run(tmp_path, "lm-eval", "two", one_task())
+    write_run(tmp_path, "lm-eval", "two", {"egoplan_val": egoplan_answers(10, 0.9, 1)})
     assert names_of([tmp_path], {tmp_path: "Both"}) == ["Both (lmms-eval)", "Both (lm-eval)"]
 
 
 def test_a_name_for_a_path_without_a_run_is_an_error(tmp_path):
     write_run(tmp_path / "a", "lmms-eval", "m", one_task())
-    with pytest.raises(LmmsEgoplanError, match=r"--name .*b: "):
+    (tmp_path / "b").mkdir()
+    with pytest.raises(LmmsEgoplanError, match=r"--name: no run in .*b$"):
         read_runs([tmp_path], {tmp_path / "b": "Mine"})
 
 

@@ -38,7 +38,7 @@ def run_demo() -> None:
         commands.run("compare", f"{_SAMPLES}/{_GOOD}", f"{_SAMPLES}/{_POOR}", "--margin", margin)
     commands.run("compare", f"{_SAMPLES}/{_RANDOM}", f"{_SAMPLES}/{_RANDOM}")
     _report(
-        commands, f"{_SAMPLES}/{_GOOD}", f"{_SAMPLES}/{_POOR}", "--name", f"{_SAMPLES}/{_GOOD}=Good"
+        commands, f"{_SAMPLES}/{_GOOD}", f"{_SAMPLES}/{_POOR}", "--name", f"Good={_SAMPLES}/{_GOOD}"
     )
     _submit(commands)
     _check(commands)

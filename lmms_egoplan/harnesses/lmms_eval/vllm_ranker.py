@@ -116,7 +116,7 @@ class VLLMRanker(RankingBackend, VLLM):
         )
         commit = getattr(config, "_commit_hash", None)
         if base_url is None:
-            self.weights_source = WeightsSource(model, commit or loading["revision"])
+            self.weights_source = WeightsSource(model, commit or str(loading["revision"]))
         weights = weights_version(model, commit) + engine.description
         self._identity = (
             f"{weights} {self.NAME} ranking {RANKING_VERSION} pixels {json.dumps(pixels)}"
