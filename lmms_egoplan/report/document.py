@@ -383,7 +383,13 @@ def json_of(
 
 def _run(run: Run) -> dict[str, Any]:
     tasks = {name: task_provenance(task) for name, task in run.tasks.items()}
-    return {**_fields(run, "name", "model", "harness", "time", "provenance"), "tasks": tasks}
+    fields = _fields(run, "name", "model", "harness", "time", "identity", "provenance")
+    return {**fields, "tasks": tasks, "parts": [_part(part) for part in run.parts]}
+
+
+def _part(part: Run) -> dict[str, Any]:
+    fields = _fields(part, "model", "harness", "time", "provenance")
+    return {**fields, "tasks": [*part.tasks, *part.other_tasks]}
 
 
 def _fields(record: object, *names: str) -> dict[str, Any]:
