@@ -208,8 +208,9 @@ class Slice:
 
 @dataclass(frozen=True)
 class Change:
-    """Two runs of one model in one task, the earlier one first.
+    """Two runs of one model, or of one training run, in one task, the earlier one first.
 
+    models: how the models are related, such as ``the same weights``.
     difference: later minus earlier.
     earlier, later: date and score of each.
     changed: changed settings, one line each.
@@ -222,6 +223,7 @@ class Change:
     later: tuple[str, float | None]
     changed: tuple[str, ...]
     gallery: tuple[str, str]
+    models: str = ""
 
 
 @dataclass(frozen=True)

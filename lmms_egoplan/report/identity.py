@@ -27,6 +27,8 @@ _DTYPES = ("dtype", "torch_dtype")
 _PIXELS = ("min_pixels", "max_pixels", "video_min_pixels", "video_max_pixels")
 _EMPTY = ("", "None", "none", "{}", "[]")
 _NO_VALUE = "none"
+# Between a name on the hub and its commit.
+_COMMIT_MARK = "@"
 _DIGEST_SHOWN = 12
 
 Identity = Mapping[str, str]
@@ -77,21 +79,42 @@ def identity_of(content: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
+def is_same_model(first: Identity, second: Identity) -> bool | None:
+    """Return true for equal weights and adapters; None if they are not known."""
+    names = (WEIGHTS, "adapter")
+    if any(_differs(name, first, second) for name in names):
+        return False
+    is_equal = all(first.get(name, NOT_KNOWN) == second.get(name) != NOT_KNOWN for name in names)
+    return True if is_equal else None
+
+
 def contradictions(first: Identity, second: Identity) -> list[str]:
     """Describe the parts that both identities know and that differ."""
     lines = []
     for name in {**first, **second}:
-        values = (first.get(name, NOT_KNOWN), second.get(name, NOT_KNOWN))
-        if NOT_KNOWN not in values and values[0] != values[1]:
-            shown = [_shown(name, value) for value in values]
-            lines.append(f"{name} {shown[0]} and {shown[1]}")
+        if _differs(name, first, second):
+            lines.append(f"{name} {_shown(name, first[name])} and {_shown(name, second[name])}")
     return lines
+
+
+def _differs(name: str, first: Identity, second: Identity) -> bool:
+    """Return true if both identities know a part, in a form that can be compared, and it differs.
+
+    A digest of files cannot be compared with a commit on the hub.
+    """
+    value = first.get(name, NOT_KNOWN)
+    other = second.get(name, NOT_KNOWN)
+    if NOT_KNOWN in (value, other):
+        return False
+    if name == WEIGHTS and (_COMMIT_MARK in value) != (_COMMIT_MARK in other):
+        return False
+    return value != other
 
 
 def _shown(name: str, value: str) -> str:
     """Shorten a digest for a message."""
     is_digest = name in (WEIGHTS, "adapter", "chat template") and len(value) > _DIGEST_SHOWN
-    return value[:_DIGEST_SHOWN] if is_digest and "@" not in value else value
+    return value[:_DIGEST_SHOWN] if is_digest and _COMMIT_MARK not in value else value
 
 
 def _known(value: Any, unknown: str = NOT_KNOWN) -> str:
@@ -106,7 +129,7 @@ def _hub_commit(content: Mapping[str, Any], arguments: Mapping[str, str]) -> str
     commit = member(content, "config", "model_sha")
     name = arguments.get("pretrained", "")
     is_known = isinstance(commit, str) and _COMMIT.fullmatch(commit) and _HUB_NAME.fullmatch(name)
-    return f"{name}@{commit}" if is_known else NOT_KNOWN
+    return f"{name}{_COMMIT_MARK}{commit}" if is_known else NOT_KNOWN
 
 
 def _chat_template(content: Mapping[str, Any]) -> str:

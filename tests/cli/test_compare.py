@@ -686,3 +686,18 @@ def test_control_characters_in_results_are_harmless(tmp_path):
     runs = [written(tmp_path / name, answers(), model=f"org/m{name}") for name in "ab"]
     edit_results(runs[0], lambda content: content.update(model_name="m\x1b[2J[red]"))
     assert "\x1b" not in compare(*runs).stdout
+
+
+def test_runs_of_one_model_in_several_folders_are_compared_by_name(tmp_path):
+    """The runs record no weights, so only their names join them."""
+    for folder, model, tasks in (
+        ("1", "one", answers(0.6)),
+        ("2", "one", egothink_bench(5, 0.6, 1)),
+        ("3", "two", answers(0.5, seed=2) | egothink_bench(5, 0.5, 2)),
+    ):
+        write_run(tmp_path / folder, "lmms-eval", model, tasks)
+    names = [f"One={tmp_path / '1'}", f"One={tmp_path / '2'}"]
+    result = compare("One", tmp_path / "3", "--name", names[0], "--name", names[1])
+    assert rows_of(result).keys() == {"egoplan_val", "egothink_bench"}
+    assert str(tmp_path / "1") in result.stdout
+    assert str(tmp_path / "2") in result.stdout

@@ -10,6 +10,7 @@ from benchmarks.egothink.synthetic import egothink_bench
 from lmms_egoplan.benchmarks.base import BENCHMARKS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.benchmarks import read_reports
+from lmms_egoplan.report.changes import changes_of
 from lmms_egoplan.report.identity import identity_of
 from lmms_egoplan.report.result_table import result_table
 from lmms_egoplan.report.runs import read_run, read_runs, read_scores
@@ -227,6 +228,34 @@ def test_hub_names_with_commits_identify_weights(tmp_path):
     assert counts_of([tmp_path]) == [1, len(EGOTHINK)]
     change(path, "config", "model_sha", value="")
     assert identity_of(json.loads(path.read_text()))["weights"] == "not known"
+
+    # a commit and a digest of files do not contradict
+    change(path, "config", "model_sha", value="a" * 40)
+    known = write_job(tmp_path / "3", {"egoplan_val_blind": EGOPLAN["egoplan_val"]})
+    named = {tmp_path / "1": "A", known: "A"}
+    assert len(only(read_scores([], (), named)).tasks) == 2
+
+
+@pytest.mark.parametrize(
+    ("later", "models"),
+    [
+        ({"config": {"gen_kwargs": "seed=1"}}, "the same weights"),
+        ({"weights": TWO}, "the same name, but different weights"),
+        ({"weights": "not known"}, "the same name; the weights are not recorded"),
+        (
+            {"weights": TWO, "model": "org/Model-7B/checkpoint-400"},
+            "checkpoints of one training run, by their names",
+        ),
+        ({"weights": TWO, "model": "org/Other"}, None),
+    ],
+)
+def test_a_change_says_whether_the_weights_are_the_same(tmp_path, monkeypatch, later, models):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    prepare_data(tmp_path / "data", egoplan=12)
+    write_job(tmp_path / "1", EGOPLAN, time="20260101_120000")
+    write_job(tmp_path / "2", OTHER_SCORES, time="20260103_120000", **later)
+    ((_, report),) = read_reports(read_runs([tmp_path / "1", tmp_path / "2"]).runs, BENCHMARKS)
+    assert [change.models for change in changes_of(report)] == ([models] if models else [])
 
 
 def test_an_identity_contains_no_keys(tmp_path):
