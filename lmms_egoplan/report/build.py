@@ -52,7 +52,7 @@ def build_report(
 
     Args:
         folders: paths for `read_runs`, `Inputs.judged` and `Inputs.labelled`.
-        names: see `read_runs`.
+        names: see `read_runs`. Their paths are read, too.
         benchmarks: benchmarks in the order of their sections.
         progress: function called with the kind of work, the number of finished items and the total.
         similarity: see `Inputs`.
@@ -62,12 +62,15 @@ def build_report(
         LmmsEgoplanError: a path has no run, or a run's samples contradict the harness's own scores.
         OSError: the folder is not writable.
     """
-    judged = [path for path in folders if holds_lines(path) and has_repeats(path)]
+    all_paths = dict.fromkeys((*folders, *names))
+    judged = [path for path in all_paths if holds_lines(path) and has_repeats(path)]
     labelled = labelled_folders(folders)
     inputs = Inputs(similarity, tuple(judged), labelled)
     run_folders = [path for path in folders if path not in labelled]
     run_set = (
-        read_runs(run_folders, names, benchmarks) if run_folders or not labelled else Runs((), ())
+        read_runs(run_folders, names, benchmarks)
+        if run_folders or names or not labelled
+        else Runs((), ())
     )
     for done, run in enumerate(run_set.runs, 1):
         for task_run in run.tasks.values():

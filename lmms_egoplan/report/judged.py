@@ -10,6 +10,7 @@ from lmms_egoplan.benchmarks.file_kinds import kind_of
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import decode, parse_record, read_lines
 from lmms_egoplan.model_names import short_name
+from lmms_egoplan.report.identity import is_same_model
 from lmms_egoplan.report.recompute import recompute
 from lmms_egoplan.report.run import Run, TaskRun, scoring_of
 from lmms_egoplan.report.samples import JudgedSample, Origin
@@ -140,17 +141,22 @@ def _judged_task(benchmark: str, sample: JudgedSample, origin: Origin | None) ->
 
 
 def _judged_run(path: Path, tasks: dict[str, TaskRun], origins: Sequence[Origin | None]) -> Run:
-    runs = dict.fromkeys(
-        (origin.model, origin.harness, origin.time) if origin else None for origin in origins
+    """Return the run of judged answers; the newest of several runs of one model."""
+    runs: dict[tuple[str, str, str] | None, Origin | None] = {}
+    for origin in origins:
+        runs[(origin.model, origin.harness, origin.time) if origin else None] = origin
+    identities = [origin.identity if origin else {} for origin in runs.values()]
+    is_one_model = is_same_model(identities[0], identities[0]) and all(
+        identity == identities[0] for identity in identities
     )
-    if len(runs) > 1:
+    if len(runs) > 1 and not is_one_model:
         models = [run[0] if run else "an unknown model" for run in runs]
         raise LmmsEgoplanError(
             f"{path}: answers of several runs:\n{listing(models, 5)}\nJudge each run separately."
         )
-    model, harness, time = next(iter(runs)) or (path.stem, "answers without a run", "time unknown")
+    newest = max(runs, key=lambda run: run[2] if run else "")
+    model, harness, time = newest or (path.stem, "answers without a run", "time unknown")
     provenance = {"model": model, "harness": harness, "started": time, "judged answers": str(path)}
-    origin = origins[0]
     return Run(
         short_name(model),
         path.parent,
@@ -159,5 +165,5 @@ def _judged_run(path: Path, tasks: dict[str, TaskRun], origins: Sequence[Origin 
         time,
         tasks,
         provenance=provenance,
-        identity=origin.identity if origin else {},
+        identity=identities[0],
     )

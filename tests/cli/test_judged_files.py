@@ -7,15 +7,20 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks.egointent.synthetic import egointent_answers
+from benchmarks.egoplan.synthetic import egoplan_answers
 from benchmarks.egothink.synthetic import egothink_bench
 from judge_server import JudgeServer, Reply
+from lmms_egoplan.benchmarks import base
 from lmms_egoplan.benchmarks.egointent.judge_protocol import RELEASE_JUDGE_VERSION
 from lmms_egoplan.benchmarks.egointent.prompts import FIELDS
 from lmms_egoplan.cli import app
 from lmms_egoplan.coverage import OWN
+from lmms_egoplan.report.runs import read_runs
 from report import synthetic
 from report.answers import Answers
+from report.machines import write_job
 from report.prepared import prepare_data
+from report.reading import only
 from report.synthetic import write_run
 
 COUNT, STEPS = 4, 12
@@ -389,3 +394,25 @@ def test_each_task_is_judged_by_its_own_prompts(judge, tmp_path):
     table = command("show", out).stdout
     assert "(egointent_v1)" in table
     assert "40.00" in table
+
+
+def test_answers_judged_later_join_the_run_that_wrote_them(judge, tmp_path):
+    """The dimensions come from two jobs of one model; a third job answered EgoPlan."""
+    unrated = rated_answers(False)
+    tasks = list(unrated)
+    write_job(tmp_path / "jobs" / "1", {task: unrated[task] for task in tasks[:5]})
+    second = {task: unrated[task] for task in tasks[5:]}
+    elsewhere = {"model": "/elsewhere/Model-7B", "time": "20260102_120000"}
+    write_job(tmp_path / "jobs" / "2", second, **elsewhere)
+    write_job(tmp_path / "egoplan", {"egoplan_val": egoplan_answers(5, 0.5, 1)})
+    out = tmp_path / "judged.jsonl"
+    result = command("judge", "egothink", tmp_path / "jobs", "--out", out)
+    assert result.exit_code == 0, result.output
+    paths = [tmp_path / "jobs", tmp_path / "egoplan", out]
+    run = only(read_runs(paths, benchmarks=base.BENCHMARKS))
+    assert run.tasks.keys() == {*tasks, "egoplan_val"}
+    assert {run.source(task).harness for task in tasks} == {"lmms-eval, judged later"}
+    write_job(tmp_path / "jobs" / "2", second, **elsewhere, weights="3" * 64)
+    command("judge", "egothink", tmp_path / "jobs", "--out", out)
+    result = command("show", out)
+    assert "answers of several runs" in result.output
