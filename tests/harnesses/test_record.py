@@ -9,13 +9,14 @@ from types import SimpleNamespace
 
 import pytest
 from PIL import Image
-from transformers import AutoProcessor
+from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from benchmarks.egoplan.synthetic import prepare
 from lmms_egoplan.benchmarks.subset import SUBSET
 from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.generation import Question
 from lmms_egoplan.harnesses.rank import RequestReader, rank
+from lmms_egoplan.harnesses.weights import NO_ADAPTER, WeightsSource, weights_digest
 from lmms_egoplan.ranking import CandidateRanker
 from lmms_egoplan.ranking.engine.ranker import EngineRanker
 from lmms_egoplan.ranking.engine.requests import EngineResponse
@@ -184,6 +185,23 @@ def test_settings_of_other_backends_are_not_known():
     model, processor = build("llava")
     backend = SimpleNamespace(recorded_settings=record.settings_of(processor, model))
     assert evaluated([], backend=backend)["record"]["model"]["class"] == type(model).__name__
+
+
+def test_weights_are_those_of_the_loaded_checkpoint(tmp_path):
+    """A harness's own backend has its model in ``_model``; lm-eval wraps it to cache answers."""
+    folder = save("llava", tmp_path / "checkpoint")
+    model = AutoModelForImageTextToText.from_pretrained(folder)
+    digest = weights_digest(WeightsSource(str(folder))).weights
+    own = SimpleNamespace(_model=model)
+    for backend in (own, SimpleNamespace(lm=own), SimpleNamespace(lm=own, rank=0)):
+        recorded = evaluated([], backend=backend)["record"]["model"]
+        assert (recorded["weights"], recorded["adapter"]) == (digest, NO_ADAPTER)
+        assert recorded["dtype"] == "torch.float32"
+    stated = SimpleNamespace(weights_source=WeightsSource(str(folder)))
+    assert evaluated([], backend=stated)["record"]["model"]["weights"] == digest
+    model.peft_config = {}  # an adapter from an unknown folder
+    recorded = evaluated([], backend=own)["record"]["model"]
+    assert recorded["weights"] == recorded["adapter"] == record.NOT_KNOWN
 
 
 def test_a_process_without_results_returns_none():
