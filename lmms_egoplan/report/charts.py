@@ -75,6 +75,15 @@ def shade(number: int) -> str:
     return _SHADES[number % len(_SHADES)]
 
 
+def model_colours(names: Sequence[str]) -> dict[str, str]:
+    """Return the colour of each model, such as ``#0072b2``, in every figure and on the page.
+
+    Args:
+        names: Names of all models of the report, in order. Repeated names count once.
+    """
+    return {name: shade(number) for number, name in enumerate(dict.fromkeys(names))}
+
+
 def hatch(number: int) -> str:
     """Return the hatch of a run's bars. The first run has none."""
     return _HATCHES[number % len(_HATCHES)]
