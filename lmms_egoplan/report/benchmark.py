@@ -175,6 +175,15 @@ class BenchmarkReport(ABC, Generic[Task]):
 
     # What all benchmarks share: scores and comparisons.
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The names of all runs of the report, see `Inputs.models`.
+
+        Those of this part if the report's are not known.
+        """
+        tasks = [*self.tasks, *self.shortcuts]
+        return self.inputs.models or tuple(dict.fromkeys(task.run.name for task in tasks))
+
     @cached_property
     def own_tasks(self) -> list[Task]:
         """The benchmark's own tasks, without shortcut conditions (`ScoredTask.shortcut`)."""

@@ -65,13 +65,14 @@ def build_report(
     all_paths = dict.fromkeys((*folders, *names))
     judged = [path for path in all_paths if holds_lines(path) and has_repeats(path)]
     labelled = labelled_folders(folders)
-    inputs = Inputs(similarity, tuple(judged), labelled)
     run_folders = [path for path in folders if path not in labelled]
     run_set = (
         read_runs(run_folders, names, benchmarks)
         if run_folders or names or not labelled
         else Runs((), ())
     )
+    models = tuple(run.name for run in run_set.runs)
+    inputs = Inputs(similarity, tuple(judged), labelled, models)
     for done, run in enumerate(run_set.runs, 1):
         for task_run in run.tasks.values():
             check(run, task_run)

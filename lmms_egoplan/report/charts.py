@@ -1,18 +1,21 @@
 """Draw the report's figures, and convert them to SVG for the page.
 
-Signs distinguish runs without colour.
+All figures are as wide as a column of a paper (`COLUMN`), and grow downwards. So their text is
+legible both in a paper and on a narrow screen, where they need not shrink. A model has the same
+colour and marker in all of them. Markers and hatches distinguish models without colour.
 """
 
 import math
 import re
+import textwrap
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 from xml.etree import ElementTree
 
 from lmms_egoplan.report.document import Figure
-from lmms_egoplan.report.tables import clean, show
-from lmms_egoplan.stats.means import Mean
+from lmms_egoplan.report.tables import clean
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -20,26 +23,31 @@ if TYPE_CHECKING:
     from matplotlib.container import Container
     from matplotlib.figure import Figure as Drawing
 
+COLUMN = 3.35
+"""Width of the report's figures in inches: a column of a paper, and 322 pixels of a page."""
+SMALLEST = 7.0
+"""Size of the smallest text in points: 9.3 pixels."""
+TEXT = 7.5
+"""Size of other text in points."""
 # Okabe and Ito's colours without yellow, which is too light for lines on white.
 _SHADES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c8c8c")
 # Only lines, since dots and rings add hundreds of kilobytes to a page.
 _HATCHES = ("", "///", "xxx", "---", "\\\\\\", "+++", "|||", "//--")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-_LINES = ("-", "--", "-.", ":")
-_INK = "0.15"
-_GRID = "0.88"
+_LINES = ("-", ":", "--", "-.")
+INK = "0.15"
+GRID = "0.88"
 # Style of numbers and words next to points.
-NOTE: dict[str, Any] = {"textcoords": "offset points", "size": 8, "color": _INK}
-_POINTS = 9.0
-_SMALL = 8.5
+NOTE: dict[str, Any] = {"textcoords": "offset points", "size": SMALLEST, "color": INK}
 # Width of a character relative to its size, and of a legend's sign in characters.
-_CHARACTER = 0.56
+_CHARACTER = 0.6
 _SIGN = 6
-# Height of a legend's line, in inches.
-_LEGEND_LINE = 0.19
-# Figures with at most this many bars have values above them.
-_MOST_VALUES = 24
-_SLANT = 30
+LINE_HEIGHT = 9.5
+"""Height of a line of text, in points."""
+# Characters per line of names in legends, and lines of a name.
+_LEGEND_NAME = 38
+_NAME_LINES = 2
+_SLANT = 35
 # Matplotlib omits labels with a leading underscore from legends. These are its default labels.
 _NO_LABEL = re.compile(r"_(?:nolegend_|(?:child|container)\d+)")
 _UNSEEN = "\u200b"
@@ -56,23 +64,33 @@ _NO_ID = re.compile(r"[^A-Za-z0-9]+")
 _REFERENCE = re.compile(r"url\(\s*#")
 
 
-def new_figure(width_in: float, height_in: float) -> "tuple[Drawing, Axes]":
-    """Make a figure with axes that leave room for labels.
+@dataclass(frozen=True)
+class Look:
+    """The signs of a series in figures.
 
-    A width of 7.2 inches fills the page's column.
+    Attributes:
+        colour: Colour of its model, such as ``#0072b2``.
+        marker: Matplotlib's marker of its points.
+        hatch: Matplotlib's hatch of its bars.
+        line: Matplotlib's style of its lines.
+        is_filled: False for further series of the same model.
     """
-    from matplotlib.figure import Figure as Drawing
 
-    figure = Drawing(figsize=(width_in, height_in), layout="constrained", facecolor="white")
-    return figure, figure.add_subplot()
+    colour: str
+    marker: str
+    hatch: str
+    line: str
+    is_filled: bool = True
 
-
-def shade(number: int) -> str:
-    """Return the colour of a run by its number.
-
-    Colours repeat, but not with the same `hatch` or `marker`.
-    """
-    return _SHADES[number % len(_SHADES)]
+    def of_points(self) -> dict[str, Any]:
+        """Return matplotlib's arguments for points."""
+        return {
+            "marker": self.marker,
+            "markersize": 5,
+            "markerfacecolor": self.colour if self.is_filled else "white",
+            "markeredgecolor": INK if self.is_filled else self.colour,
+            "markeredgewidth": 0.6 if self.is_filled else 1.3,
+        }
 
 
 def model_colours(names: Sequence[str]) -> dict[str, str]:
@@ -84,214 +102,110 @@ def model_colours(names: Sequence[str]) -> dict[str, str]:
     return {name: shade(number) for number, name in enumerate(dict.fromkeys(names))}
 
 
+def looks_of(series: Mapping[str, str | None], models: Sequence[str]) -> dict[str, Look]:
+    """Return the look of each series of a figure.
+
+    Args:
+        series: Model of each series; None for a series without a model, such as chance or people.
+        models: Names of all models of the report, in order. Models that are not among them come
+            after them.
+
+    >>> looks = looks_of({"B": "B", "B, blind": "B"}, ["A", "B"])
+    >>> looks["B"].colour == looks["B, blind"].colour == model_colours(["A", "B"])["B"]
+    True
+    >>> looks["B"].is_filled, looks["B, blind"].is_filled
+    (True, False)
+    """
+    others = [model for model in series.values() if model is not None]
+    order = [*dict.fromkeys([*models, *others])]
+    num_series: Counter[str | None] = Counter()
+    looks: dict[str, Look] = {}
+    for name, model in series.items():
+        variant = num_series[model]
+        num_series[model] += 1
+        number = 3 * variant if model is None else order.index(model) + 3 * variant
+        looks[name] = Look(
+            colour=INK if model is None else shade(order.index(model)),
+            marker=_MARKERS[number % len(_MARKERS)],
+            hatch=hatch(number),
+            line=line(variant),
+            is_filled=variant == 0,
+        )
+    return looks
+
+
+def new_figure(width_in: float, height_in: float) -> "tuple[Drawing, Axes]":
+    """Make a figure with axes that leave room for labels."""
+    from matplotlib.figure import Figure as Drawing
+
+    figure = Drawing(figsize=(width_in, height_in), layout="constrained", facecolor="white")
+    return figure, figure.add_subplot()
+
+
+def shade(number: int) -> str:
+    """Return a colour by its number. Colours repeat, but not with the same marker or `hatch`."""
+    return _SHADES[number % len(_SHADES)]
+
+
 def hatch(number: int) -> str:
-    """Return the hatch of a run's bars. The first run has none."""
+    """Return a hatch of bars by its number. The first is empty."""
     return _HATCHES[number % len(_HATCHES)]
 
 
-def marker(number: int) -> str:
-    """Return the marker of a run's points."""
-    return _MARKERS[number % len(_MARKERS)]
-
-
 def line(number: int) -> str:
-    """Return the style of a run's lines."""
+    """Return a style of lines by its number. The first is solid."""
     return _LINES[number % len(_LINES)]
 
 
-def draw_bars(
-    groups: Sequence[str],
-    means: Mapping[str, Sequence[Mean]],
-    label: str,
-    top: float,
-    reference: tuple[str, Sequence[float]] | None = None,
-    decimals: int = 0,
-) -> "Drawing":
-    """Draw a bar with its interval for each run in each group, and its value if there is room.
+def wrapped(name: str, width: int, lines: int = _NAME_LINES) -> str:
+    r"""Wrap a name for a figure. Omit the middle of a long one, since names differ at the ends.
 
     Args:
-        groups: names of the groups.
-        means: for each run, the means in the groups.
-        label: label of the vertical axis.
-        top: end of the vertical axis, which begins at 0, unless a value or an interval is beyond
-            it.
-        reference: name and values of dashed lines, one in each group.
-        decimals: number of decimals of the values.
+        name: The name. Characters that XML does not allow are replaced by spaces.
+        width: Number of characters per line.
+        lines: Number of lines.
+
+    >>> wrapped("lmms-lab/a-model-with-a-long-name-checkpoint-2000", 14)
+    'lmms-lab/a-mo…\nheckpoint-2000'
     """
-    figure, axes = new_figure(7.2, 3.5)
-    has_values = len(groups) * len(means) <= _MOST_VALUES
-    width = 0.8 / len(means)
-    for number, (name, means_of_run) in enumerate(means.items()):
-        middles = [group - 0.4 + width * (number + 0.5) for group in range(len(groups))]
-        heights = [mean.value or 0 for mean in means_of_run]
-        axes.bar(middles, heights, width, label=name, color=shade(number), hatch=hatch(number))
-        for middle, mean in zip(middles, means_of_run, strict=True):
-            if mean.interval:
-                axes.vlines(middle, *mean.interval, color="black", linewidth=1, zorder=3)
-            if mean.value is None:
-                _write_missing(axes, middle, 0.01 * top)
-            elif has_values:
-                _write_value(axes, middle, mean, decimals)
-    if reference:
-        _draw_reference(axes, *reference)
-    axes.set(xlim=(-0.6, len(groups) - 0.4), ylim=_limits(means, top), ylabel=label)
-    axes.set_xticks(range(len(groups)), groups)
-    finish(axes)
-    return figure
+    text = "".join(char if char.isprintable() else " " for char in name)
+    if len(text) > lines * width:
+        end = width if lines > 1 else (width - 1) // 2
+        start = lines * width - end - 1
+        text = f"{text[:start]}…{text[-end:]}"
+        return "\n".join(textwrap.wrap(text, width, break_on_hyphens=False))
+    return textwrap.fill(text, width)
 
 
-def _write_missing(axes: "Axes", x: float, y: float) -> None:
-    """Write "n/a" where a bar would start."""
-    axes.text(x, y, "n/a", rotation=90, ha="center", va="bottom", fontsize=7)
-
-
-def _write_value(axes: "Axes", x: float, mean: Mean, decimals: int) -> None:
-    """Write the value of a mean above its bar and its interval."""
-    end = mean.interval[1] if mean.interval else mean.value
-    axes.annotate(show(mean.value, decimals), (x, end), (0, 1), ha="center", va="bottom", **NOTE)
-
-
-def _draw_reference(axes: "Axes", name: str, values: Sequence[float]) -> None:
-    """Draw a dashed line in each group. Only the first one has a label, for the legend."""
-    for group, value in enumerate(values):
-        ends = (group - 0.44, group + 0.44)
-        axes.hlines(value, *ends, color="white", linewidth=3)
-        axes.hlines(
-            value,
-            *ends,
-            color="black",
-            linewidth=1.5,
-            linestyle="--",
-            label=name if group == 0 else "",
-        )
-
-
-def draw_lines(
-    groups: Sequence[str],
-    means: Mapping[str, Sequence[Mean]],
-    label: str,
-    groups_label: str,
-    top: float,
-    looks: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
-    chance: float | None = None,
-) -> "Drawing":
-    """Draw one line per run over the groups, with intervals at its points.
-
-    Args:
-        groups: names of the groups.
-        means: for each run, the means in the groups.
-        label, groups_label: labels of the vertical and the horizontal axis.
-        top: least upper end of the vertical axis, see `draw_bars`.
-        looks: matplotlib's arguments for a run's line, instead of those by the run's number.
-        chance: score of random answers, marked by a horizontal line.
-    """
-    figure, axes = new_figure(7.2, 3.4)
-    if chance is not None:
-        _draw_chance(axes, chance)
-    # Runs stand side by side, so that their intervals do not overlap.
-    spacing = min(0.08, 0.5 / len(means))
-    middle = (len(means) - 1) / 2
-    for number, (name, means_of_run) in enumerate(means.items()):
-        look = {"label": name, **_line_look(number), **looks.get(name, {})}
-        _draw_line(axes, means_of_run, shift=spacing * (number - middle), look=look)
-    axes.set_xticks(range(len(groups)), groups)
-    axes.set(
-        xlim=(-0.5, len(groups) - 0.5),
-        ylim=_limits(means, top),
-        xlabel=groups_label,
-        ylabel=label,
-    )
-    finish(axes)
-    return figure
-
-
-def _draw_chance(axes: "Axes", chance: float) -> None:
-    """Draw a horizontal line at the score of random answers, with its name at the right end."""
-    axes.axhline(chance, color=_INK, linewidth=0.8)
-    axes.annotate(
-        "chance", (1, chance), (3, 0), xycoords=("axes fraction", "data"), va="center", **NOTE
-    )
-
-
-def _line_look(number: int) -> dict[str, Any]:
-    """Return matplotlib's arguments for a run's line by the run's number."""
-    return {
-        "color": shade(number),
-        "marker": marker(number),
-        "linestyle": line(number),
-        "markersize": 5,
-        "clip_on": False,
-    }
-
-
-def _draw_line(
-    axes: "Axes", means: Sequence[Mean], *, shift: float, look: Mapping[str, Any]
-) -> None:
-    """Draw a run's line through its means, with their intervals.
-
-    Args:
-        axes: axes of the figure.
-        means: the means in the groups. Those without a value are skipped.
-        shift: distance of the points from the middles of the groups, to separate the runs.
-        look: matplotlib's arguments for the line.
-    """
-    positions = []
-    values = []
-    for group, mean in enumerate(means):
-        if mean.value is not None:
-            positions.append(group + shift)
-            values.append(mean.value)
-    axes.plot(positions, values, **look)
-    for group, mean in enumerate(means):
-        if mean.value is not None and mean.interval:
-            axes.vlines(group + shift, *mean.interval, color=look["color"], linewidth=1)
-
-
-def _limits(means: Mapping[str, Sequence[Mean]], top: float) -> tuple[float, float]:
-    """Return the ends of an axis that begins at 0 and includes every value and interval."""
-    ends: list[float] = []
-    for means_of_run in means.values():
-        for mean in means_of_run:
-            numbers = (mean.value, *mean.ends)
-            ends.extend(number for number in numbers if number is not None)
-    return min([0, *ends]), max([top, *ends])
-
-
-def spoken(groups: Sequence[str], means: Mapping[str, Sequence[Mean]], decimals: int) -> str:
-    """List the values of a figure, for readers who cannot see it."""
-    sentences = []
-    for name, means_of_run in means.items():
-        values = []
-        for group, mean in zip(groups, means_of_run, strict=True):
-            value = "none" if mean.value is None else f"{mean.value:.{decimals}f}"
-            values.append(f"{group} {value}")
-        sentences.append(f"{name}: {', '.join(values)}")
-    return "; ".join(sentences)
-
-
-def finish(axes: "Axes") -> None:
+def finish(axes: "Axes", grid: Literal["x", "y"] = "y") -> None:
     """Style finished axes for the report: frame, grid, hatches and text sizes.
 
     A legend above the axes explains labelled parts; the figure grows to make room for it. Names of
     categories are slanted if they do not fit side by side. Texts are not parsed as formulas, since
     names may contain dollar signs.
+
+    Args:
+        axes: the axes.
+        grid: the axis with values.
     """
     from matplotlib.text import Text
 
     figure = axes.get_figure(root=True)
     assert figure is not None
-    width = figure.get_figwidth() * 72 / (_SMALL * _CHARACTER)
+    width = figure.get_figwidth() * 72 / (TEXT * _CHARACTER)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(_INK)
-    axes.grid(axis="y", color=_GRID, linewidth=0.8)
+    axes.spines[["left", "bottom"]].set_color(INK)
+    axes.grid(axis=grid, color=GRID, linewidth=0.8)
     axes.set_axisbelow(True)
-    axes.tick_params(labelsize=_SMALL, color=_INK, labelcolor=_INK)
+    axes.tick_params(labelsize=TEXT, color=INK, labelcolor=INK)
+    axes.tick_params(axis="x" if grid == "y" else "y", length=0)
     for axis in (axes.xaxis, axes.yaxis):
-        axis.label.set(fontsize=_POINTS, color=_INK)
+        axis.label.set(fontsize=TEXT, color=INK)
     for patch in axes.patches:
-        patch.set(edgecolor=_INK, linewidth=0.7)
+        patch.set(edgecolor=INK, linewidth=0.7)
         patch.set_hatch_linewidth(0.6)
-    _slant(axes, width)
+    if grid == "y":
+        _slant(axes, width)
     _add_legend(axes, figure, width)
     for text in figure.findobj(Text):
         if isinstance(text, Text):
@@ -305,12 +219,13 @@ def _slant(axes: "Axes", width: float) -> None:
     for name in names:
         for name_line in name.get_text().split("\n"):
             longest = max(longest, len(name_line))
-    if len(names) * (longest + 1) > 0.9 * width:
+    if len(names) * (longest + 1) > 0.85 * width:
         for name in names:
             name.set(rotation=_SLANT, horizontalalignment="right", rotation_mode="anchor")
 
 
 def _add_legend(axes: "Axes", figure: "Drawing", width: float) -> None:
+    """Add the legend above the axes; the figure grows to make room for it."""
     artists: list[Artist | Container] = [
         *axes.lines,
         *axes.patches,
@@ -324,20 +239,24 @@ def _add_legend(axes: "Axes", figure: "Drawing", width: float) -> None:
     handles, labels = axes.get_legend_handles_labels()
     if not labels:
         return
-    longest = max(len(label) for label in labels)
-    fitting = int(width // (longest + _SIGN))
-    columns = min(max(fitting, 1), len(labels))
-    lines = math.ceil(len(labels) / columns)
-    figure.set_figheight(figure.get_figheight() + _LEGEND_LINE * lines)
+    names = [wrapped(label, _LEGEND_NAME) for label in labels]
+    longest = max(len(name_line) for name in names for name_line in name.split("\n"))
+    columns = min(max(int(width // (longest + _SIGN)), 1), len(names))
+    num_lines = sum(name.count("\n") + 1 for name in names)
+    height = math.ceil(num_lines / columns) * LINE_HEIGHT + LINE_HEIGHT
+    figure.set_figheight(figure.get_figheight() + height / 72)
     figure.legend(
         handles,
-        labels,
+        names,
         loc="outside upper left",
         ncols=columns,
         frameon=False,
-        fontsize=_SMALL,
-        labelcolor=_INK,
-        handlelength=2.6,
+        fontsize=TEXT,
+        labelcolor=INK,
+        handlelength=2.2,
+        labelspacing=0.25,
+        columnspacing=1.2,
+        borderpad=0.1,
     )
 
 

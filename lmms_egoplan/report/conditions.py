@@ -10,8 +10,9 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.conditions import SHORTCUTS, Shortcut
 from lmms_egoplan.report.benchmark import BenchmarkReport
-from lmms_egoplan.report.charts import draw_lines, spoken
+from lmms_egoplan.report.charts import looks_of
 from lmms_egoplan.report.document import Difference, Figure
+from lmms_egoplan.report.plots import draw_points, spoken
 from lmms_egoplan.report.scores import ScoredTask
 from lmms_egoplan.report.tables import Column, Table, Value, interval_columns, table_of_runs
 from lmms_egoplan.stats.means import Mean
@@ -117,22 +118,32 @@ def condition_figure(report: BenchmarkReport[Any], chance: float | None = None) 
         if any(name in tasks for tasks in by_condition.series):
             asked[name] = condition
     labels = [condition.label for condition in asked.values()]
-    means: dict[str, list[Mean]] = {}
+    means: dict[str, list[Mean | None]] = {}
+    runs: dict[str, str | None] = {}
     for tasks in by_condition.series:
         first = next(iter(tasks.values()))
-        means[first.name] = [tasks[name].main if name in tasks else Mean() for name in asked]
+        means[first.name] = [tasks[name].main if name in tasks else None for name in asked]
+        runs[first.name] = first.run.name
     unit = f"{spec.metric}, %" if spec.scale == 100 else spec.metric
-    looks = {name: {"linestyle": "none"} for name in means}
     caption = (
         "Scores of each run by condition, with 95 % intervals from a bootstrap of the "
-        f'{spec.clusters}. Each run has its own marker. "As asked" is the benchmark\'s own task. '
+        f'{spec.clusters}. "As asked" is the benchmark\'s own task. '
         "The table of the same name states what each condition lacks."
     )
     return Figure(
         f"{spec.name}_conditions",
         _title(report),
         caption,
-        partial(draw_lines, labels, means, unit, "", spec.top / 2, looks, chance),
+        partial(
+            draw_points,
+            labels,
+            means,
+            looks_of(runs, report.models),
+            unit,
+            spec.top,
+            decimals=spec.decimals,
+            chance=chance,
+        ),
         spoken(labels, means, spec.decimals),
     )
 

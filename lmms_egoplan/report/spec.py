@@ -14,11 +14,14 @@ class Inputs:
             benchmark's default.
         judged: files of answers that a judge has rated several times.
         labelled: folders with people's labels, each with its benchmark (`labelled_folders`).
+        models: names of all runs of the report, in order, so that each has the same colour in all
+            figures (`charts.looks_of`).
     """
 
     similarity: str | None = None
     judged: tuple[Path, ...] = ()
     labelled: Mapping[Path, str] = field(default_factory=dict, hash=False)
+    models: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,7 @@ from scipy.optimize import brentq
 from scipy.special import softmax, stdtrit
 from scipy.stats import binomtest
 
-from lmms_egoplan.stats.intervals import RESAMPLES, bootstrap_interval
+from lmms_egoplan.stats.intervals import RESAMPLES, bootstrap_interval, score_interval
 from lmms_egoplan.stats.means import Mean
 
 BINS = 10
@@ -166,24 +166,31 @@ def bins_of(confidence: Array) -> Array:
     return np.searchsorted(limits, confidence, side="right")
 
 
-def reliability(confidence: Array, is_right: Array) -> list[dict[str, float]]:
+def reliability(
+    confidence: Array, is_right: Array, clusters: Clusters
+) -> list[dict[str, float | None]]:
     """Return the points of the reliability diagram, one per bin, most confident first.
 
-    ``confidence``, ``right``: mean confidence and share of right choices in the bin, %.
-    ``questions``: their number.
+    ``confidence``, ``right``: mean confidence and share of right choices in the bin, %. ``low``,
+    ``high``: ends of the 95 % interval of this share, over the bin's clusters (`score_interval`);
+    None for fewer than ten. ``questions``: number of questions.
 
-    >>> points = reliability(np.array([0.9, 0.5]), np.array([True, False]))
-    >>> [(point["confidence"], point["right"]) for point in points]
-    [(90.0, 100.0), (50.0, 0.0)]
+    >>> points = reliability(np.array([0.9, 0.5]), np.array([True, False]), ["a", "b"])
+    >>> [(point["confidence"], point["right"], point["low"]) for point in points]
+    [(90.0, 100.0, None), (50.0, 0.0, None)]
     """
     points = []
+    names = np.asarray(clusters)
     bins = bins_of(confidence)
     most_confident_first = np.unique(bins)[::-1]
     for number in most_confident_first:
         is_in_bin = bins == number
+        shares = 100.0 * is_right[is_in_bin]
+        interval = score_interval(shares.tolist(), names[is_in_bin].tolist(), top=100)
+        right = Mean(_per_cent(is_right[is_in_bin]), interval)
         point = {
             "confidence": _per_cent(confidence[is_in_bin]),
-            "right": _per_cent(is_right[is_in_bin]),
+            **right.cells("right"),
             "questions": int(is_in_bin.sum()),
         }
         points.append(point)

@@ -11,8 +11,9 @@ from lmms_egoplan.benchmarks.actplan.prepare import SPLIT
 from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
-from lmms_egoplan.report.charts import draw_bars, spoken
+from lmms_egoplan.report.charts import looks_of
 from lmms_egoplan.report.document import Figure, write_figure
+from lmms_egoplan.report.plots import draw_bars, spoken
 from lmms_egoplan.stats.means import Mean
 from lmms_egoplan.storage import split_dir
 from lmms_egoplan.text import csv_text
@@ -72,13 +73,15 @@ def write_figure_4(folder: Path, activities: Mapping[str, Collection[str]]) -> N
     """
     types = ACTIVITY_TYPES
     rows: list[list[Any]] = [["category", *types]]
-    means: dict[str, list[Mean]] = {}
+    counts: dict[str, list[int]] = {}
     for category, names in activities.items():
         counter = Counter(map(activity_type, names))
         numbers = [counter[name] for name in types]
         rows.append([category, *numbers])
-        means[category] = [Mean(number) for number in numbers]
+        counts[category] = numbers
     write_whole(folder / "figure_4.csv", csv_text(rows))
-    draw = partial(draw_bars, types, means, "counterfactual activities", 1)
+    looks = looks_of({category: category for category in counts}, [])
+    draw = partial(draw_bars, types, counts, looks, "counterfactual activities")
+    means = {category: [Mean(number) for number in counts[category]] for category in counts}
     figure = Figure("figure_4", "Counterfactual activities", "", draw, spoken(types, means, 0))
     write_figure(folder, figure)

@@ -18,8 +18,9 @@ from lmms_egoplan.benchmarks.actplan.plans import ERRORS, PLANS
 from lmms_egoplan.benchmarks.actplan.reply import official_steps, one_per_line, parsed_steps
 from lmms_egoplan.report.actplan.answers import GROUPS, INSTANCES, Plan, Planned
 from lmms_egoplan.report.actplan.error_judge import JUDGED_ERRORS, Errors, JudgedPlan, agreements
-from lmms_egoplan.report.charts import draw_bars, draw_lines, spoken
+from lmms_egoplan.report.charts import looks_of
 from lmms_egoplan.report.document import Figure
+from lmms_egoplan.report.plots import draw_bars, draw_lines, spoken
 from lmms_egoplan.report.samples import read_labels
 from lmms_egoplan.report.tables import Value
 from lmms_egoplan.stats.intervals import score_interval
@@ -32,6 +33,7 @@ PEOPLE_BY_LENGTH_NOTE = (
     "first gold plan in steps, with 95 % intervals from a bootstrap over the activities. Bins are "
     "this project's, since the paper's are not legible. Plans made without images are excluded."
 )
+_BY_PEOPLE = " (people)"
 
 
 class LabelledPlan(Checked):
@@ -104,7 +106,7 @@ def table3_rows(people: Sequence[ModelPlans]) -> Iterator[dict[str, Value]]:
         if not labelled.has_images:
             continue
         count = len(labelled.plans)
-        row: dict[str, Value] = {"model": f"{labelled.model} (people)", "plans": count}
+        row: dict[str, Value] = {"model": f"{labelled.model}{_BY_PEOPLE}", "plans": count}
         row["apart"] = "" if count >= official else f"{counted(count, 'plans')} of {official:,}"
         for setting in SETTINGS:
             row |= _percents(_of_setting(labelled.plans, setting), f"{setting}_")
@@ -250,8 +252,15 @@ def _correct(plans: Sequence[Mapping[str, Any]]) -> Mean:
     return Mean(fmean(values), interval, len(values), len(set(clusters)))
 
 
-def length_figure(means: Mapping[str, Mapping[str, Mean]]) -> Figure | None:
-    """Draw correctness by people by length, as in Fig. 5; None without verdicts."""
+def length_figure(
+    means: Mapping[str, Mapping[str, Mean]], models: Sequence[str] = ()
+) -> Figure | None:
+    """Draw correctness by people by length, as in Fig. 5; None without verdicts.
+
+    Args:
+        means: The means by length of each model.
+        models: Names of all runs of the report.
+    """
     if not means:
         return None
     lengths: list[str] = []
@@ -261,8 +270,15 @@ def length_figure(means: Mapping[str, Mapping[str, Mean]]) -> Figure | None:
     series: dict[str, list[Mean]] = {}
     for model, bins in means.items():
         series[model] = [bins.get(length, Mean()) for length in lengths]
+    looks = looks_of({model: model.removesuffix(_BY_PEOPLE) for model in series}, models)
     draw = partial(
-        draw_lines, lengths, series, "correct by people, %", "steps of the first gold plan", 100
+        draw_lines,
+        lengths,
+        series,
+        looks,
+        "correct by people, %",
+        "steps of the first gold plan",
+        100,
     )
     return Figure(
         "actplan_people_by_length",
@@ -303,11 +319,13 @@ class Marked:
     """One model's plans with the types of errors that people or a judge marked.
 
     name: Name of the model and of the annotator.
+    model: Name of the model.
     plans: ID, text and marks of each plan.
     unmarked: Number of plans without a usable reply from the judge.
     """
 
     name: str
+    model: str
     plans: tuple[tuple[str, str, Errors], ...]
     unmarked: int = 0
 
@@ -341,7 +359,7 @@ def marked_by(people: Sequence[ModelPlans], judged: Sequence[JudgedPlan]) -> lis
     for labelled in people:
         name = _name_of(labelled.model, has_images=labelled.has_images)
         plans = tuple((plan.id, plan.candidate, plan.errors) for plan in labelled.plans)
-        marked.append(Marked(f"{name}, people", plans))
+        marked.append(Marked(f"{name}, people", labelled.model, plans))
     plans_by_judge: dict[tuple[str, bool, str], list[JudgedPlan]] = {}
     for plan in judged:
         key = (plan.model, plan.images, plan.judge_name)
@@ -352,7 +370,7 @@ def marked_by(people: Sequence[ModelPlans], judged: Sequence[JudgedPlan]) -> lis
         )
         name = _name_of(model, has_images=has_images)
         num_unmarked = len(judged_plans) - len(plans)
-        marked.append(Marked(f"{name}, judge {judge}", plans, num_unmarked))
+        marked.append(Marked(f"{name}, judge {judge}", model, plans, num_unmarked))
     return marked
 
 
@@ -400,16 +418,24 @@ def agreement_rows(judged: Sequence[JudgedPlan]) -> Iterator[dict[str, Any]]:
             yield row
 
 
-def errors_figure(marked: Sequence[Marked]) -> Figure | None:
-    """Draw the shares of all errors by type, as in Fig. 6; None without errors."""
-    means: dict[str, list[Mean]] = {}
+def errors_figure(marked: Sequence[Marked], models: Sequence[str]) -> Figure | None:
+    """Draw the shares of all errors by type, as in Fig. 6; None without errors.
+
+    Args:
+        marked: The errors by model and annotator.
+        models: Names of all runs of the report.
+    """
+    shares: dict[str, list[float | None]] = {}
+    model_of: dict[str, str | None] = {}
     for model in marked:
         if model.total:
-            means[model.name] = [Mean(model.share(key)) for key in ERRORS]
-    if not means:
+            name = f"{model.name}: n = {counted(model.total, 'errors')}"
+            shares[name] = [model.share(key) for key in ERRORS]
+            model_of[name] = model.model
+    if not shares:
         return None
-    top = max(mean.value or 0 for bars in means.values() for mean in bars)
-    draw = partial(draw_bars, _SHORT, means, "of all errors, %", min(100, 1.15 * top))
+    means = {name: [Mean(share) for share in shares[name]] for name in shares}
+    draw = partial(draw_bars, _SHORT, shares, looks_of(model_of, models), "of all errors, %")
     return Figure(
         "actplan_errors",
         "Types of errors",

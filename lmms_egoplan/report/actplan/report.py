@@ -161,12 +161,12 @@ class ActPlanReport(BenchmarkReport[Planned]):
 
     def figures(self) -> Iterator[Figure | None]:
         """Yield scores by group and types of errors; None for a figure without data."""
-        yield by_setting_figure(self.tasks)
-        yield by_length_figure(self.tasks)
-        yield correct_by_length_figure(self.tasks)
-        yield by_activity_type_figure(self.tasks)
-        yield marks.length_figure(marks.people_by_length(self._marks[0]))
-        yield marks.errors_figure(marks.marked_by(*self._marks))
+        yield by_setting_figure(self.tasks, self.models)
+        yield by_length_figure(self.tasks, self.models)
+        yield correct_by_length_figure(self.tasks, self.models)
+        yield by_activity_type_figure(self.tasks, self.models)
+        yield marks.length_figure(marks.people_by_length(self._marks[0]), self.models)
+        yield marks.errors_figure(marks.marked_by(*self._marks), self.models)
         yield condition_figure(self)
 
     @cached_property

@@ -1,8 +1,10 @@
-"""Draw the heat map of models by scenarios, as in the paper's Fig. 7."""
+"""Draw the heat map of models by scenarios, as in the paper's Fig. 7.
+
+Here, scenarios are rows, so that many of them fit into a column of a paper.
+"""
 
 import math
-import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
@@ -11,21 +13,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lmms_egoplan.benchmarks.egointent.prompts import FIELDS
-from lmms_egoplan.report.charts import new_figure
+from lmms_egoplan.report.charts import COLUMN, LINE_HEIGHT, SMALLEST, TEXT, wrapped
 from lmms_egoplan.report.document import Figure
-from lmms_egoplan.report.egointent.answers import EgoIntentTask, overall_score
+from lmms_egoplan.report.egointent.answers import EgoIntentTask, overall_of
+from lmms_egoplan.report.plots import count_text
 from lmms_egoplan.report.scores import Answer
+from lmms_egoplan.stats.means import Mean
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
-# In inches; a cell contains text such as "100.0*".
-_CELL_WIDTH = 0.62
-_CELL_HEIGHT = 0.42
-_LABELS_WIDTH = 3.4
-_LABELS_HEIGHT = 1.7
-_NARROWEST = 7.5
-_NAME = 30  # characters per line of a name
+# In points; a cell contains a score such as "100.0*" above its interval.
+_CELL_HEIGHT = 20.0
+# Runs next to each other. The others are below them.
+_MOST_COLUMNS = 5
+# Characters per line of the names of runs and scenarios.
+_RUN_NAME = 20
+_SCENARIO = 17
 # From bright to dark in even steps, also in greyscale; darker is higher, as in Fig. 7.
 _COLORS = "YlGnBu"
 # Colours of text on cells, text around cells, and hatches. A page with a dark theme may recolour
@@ -42,20 +47,29 @@ class Cell:
     """One cell of the heat map.
 
     Attributes:
-        score: 0..100; NaN if nothing is judged.
+        mean: The score, 0..100; without a value if nothing is judged.
         partial: True if some of the answers are not judged.
     """
 
-    score: float
+    mean: Mean
     partial: bool
 
     @property
+    def score(self) -> float:
+        """The score; NaN if nothing is judged."""
+        return math.nan if self.mean.value is None else self.mean.value
+
+    @property
     def text(self) -> str:
-        """The score as displayed."""
-        if math.isnan(self.score):
+        """The score as displayed, with its interval in a second line."""
+        if self.mean.value is None:
             return "n/a"
         star = "*" if self.partial else ""
-        return f"{self.score:.1f}{star}"
+        text = f"{self.mean.value:.1f}{star}"
+        if self.mean.interval:
+            low, high = self.mean.interval
+            text += f"\n{low:.0f}-{high:.0f}"
+        return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +99,7 @@ def heatmap_of(runs: Sequence[EgoIntentTask]) -> Heatmap:
     for run_cells in cells.values():
         groups |= run_cells.keys()
     groups -= {""}
-    missing = Cell(math.nan, partial=False)
+    missing = Cell(Mean(), partial=False)
 
     def order(group: str) -> tuple[float, str]:
         return _rank([cells[name].get(group, missing).score for name in names]), group
@@ -121,9 +135,9 @@ def heatmap_figure(runs: Sequence[EgoIntentTask]) -> Figure:
         key="egointent_heatmap",
         title="Overall score by scenario",
         caption=(
-            "As Fig. 7 of the paper: the run with the highest overall score is on top, the "
-            "scenario with the lowest average on the left. The numbers are those of the table; "
-            "darker is higher. "
+            "Like Fig. 7 of the paper: the run with the highest overall score is on the left, the "
+            "scenario with the lowest average on top. Darker is higher. Below each score: its "
+            "95 % interval. "
             "Asterisk: some of the found fields are not judged. n/a: no steps, or no ratings for "
             f"one of the three fields. Judges: {judges}."
         ),
@@ -140,21 +154,65 @@ def heatmap_figure(runs: Sequence[EgoIntentTask]) -> Figure:
 def draw(heatmap: Heatmap) -> "Drawing":
     """Draw a heat map. The user's matplotlib settings for hatches are ignored."""
     import matplotlib
+    from matplotlib.figure import Figure as Drawing
 
-    rows = len(heatmap.runs)
-    columns = len(heatmap.columns)
-    scores = np.ma.masked_invalid(_scores(heatmap))
-    width = _CELL_WIDTH * columns + _LABELS_WIDTH
-    height = _CELL_HEIGHT * rows + _LABELS_HEIGHT
+    blocks = list(_blocks(len(heatmap.runs)))
+    names = [wrapped(run, _RUN_NAME) for run in heatmap.runs]
+    scenarios = [_scenario(heatmap, column) for column in range(len(heatmap.columns))]
+    longest = max(len(name_line) for name in names for name_line in name.split("\n"))
+    height = _CELL_HEIGHT * len(scenarios) + LINE_HEIGHT + 0.65 * SMALLEST * longest
+    scores = _scores(heatmap)
     with matplotlib.rc_context({"hatch.linewidth": 0.5, "hatch.color": _HATCH}):
-        figure, axes = new_figure(max(_NARROWEST, width), height)
-        # Cells without a score show the hatches.
-        axes.patch.set(facecolor="white", edgecolor=_HATCH, hatch="////", linewidth=0)
-    mesh = axes.pcolormesh(scores, cmap=_COLORS, edgecolors="white", linewidth=0.8)
-    is_scored = ~np.ma.getmaskarray(scores)
-    is_dark = is_scored & (_luminance(mesh.to_rgba(scores)) < _DARK)
-    for row, cells in enumerate(heatmap.cells):
-        for column, cell in enumerate(cells):
+        figure = Drawing(
+            figsize=(COLUMN, len(blocks) * height / 72), layout="constrained", facecolor="white"
+        )
+        all_axes = figure.subplots(len(blocks), squeeze=False)[:, 0]
+        for axes in all_axes:
+            # Cells without a score show the hatches.
+            axes.patch.set(facecolor="white", edgecolor=_HATCH, hatch="////", linewidth=0)
+    for axes, block in zip(all_axes, blocks, strict=True):
+        _draw_block(axes, heatmap.cells[block], np.ma.masked_invalid(scores))
+        axes.set_xticks(np.arange(len(names[block])) + 0.5, names[block], rotation=90)
+        axes.set_yticks(np.arange(len(scenarios)) + 0.5, scenarios)
+        for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
+            label.set_parse_math(False)
+        axes.tick_params(length=0, labelsize=TEXT, labelcolor=_FRAME_INK)
+        axes.tick_params(bottom=False, labelbottom=False, labeltop=True)
+    return figure
+
+
+def _blocks(num_runs: int) -> Iterator[slice]:
+    """Yield the runs that are next to each other."""
+    num_blocks = math.ceil(num_runs / _MOST_COLUMNS)
+    size = math.ceil(num_runs / num_blocks)
+    for start in range(0, num_runs, size):
+        yield slice(start, start + size)
+
+
+def _scenario(heatmap: Heatmap, column: int) -> str:
+    """Return the name of a scenario with its number of steps."""
+    counts = count_text([cells[column].mean for cells in heatmap.cells])
+    name = wrapped(heatmap.columns[column], _SCENARIO, 1 if counts else 2)
+    return f"{name}\n{counts}" if counts else name
+
+
+def _draw_block(axes: "Axes", runs: Sequence[Sequence[Cell]], scores: np.ma.MaskedArray) -> None:
+    """Draw the cells of some runs.
+
+    Args:
+        axes: The axes.
+        runs: The cells of each run.
+        scores: All scores of the heat map, for the scale of colours.
+    """
+    by_scenario = np.array([[cell.score for cell in cells] for cells in runs]).T
+    drawn = np.ma.masked_invalid(by_scenario)
+    mesh = axes.pcolormesh(drawn, cmap=_COLORS, edgecolors="white", linewidth=0.8)
+    if scores.count():
+        mesh.set_clim(scores.min(), scores.max())
+    is_scored = ~np.ma.getmaskarray(drawn)
+    is_dark = is_scored & (_luminance(mesh.to_rgba(drawn)) < _DARK)
+    for column, cells in enumerate(runs):
+        for row, cell in enumerate(cells):
             box = None
             if math.isnan(cell.score):
                 box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
@@ -165,35 +223,25 @@ def draw(heatmap: Heatmap) -> "Drawing":
                 ha="center",
                 va="center",
                 color="white" if is_dark[row, column] else _CELL_INK,
-                fontsize=9,
+                fontsize=SMALLEST,
+                linespacing=1.1,
                 bbox=box,
             )
-    axes.axvline(1, color="white", linewidth=6)  # a gap after "Overall"
-    axes.set_xticks(
-        np.arange(columns) + 0.5,
-        [_name(column) for column in heatmap.columns],
-        rotation=40,
-        ha="right",
-        rotation_mode="anchor",
-        parse_math=False,
-    )
-    axes.set_yticks(np.arange(rows) + 0.5, [_name(run) for run in heatmap.runs], parse_math=False)
-    axes.tick_params(length=0, labelsize=9, labelcolor=_FRAME_INK)
-    axes.set(xlim=(0, columns), ylim=(rows, 0))
+    axes.axhline(1, color="white", linewidth=4)  # a gap after "Overall"
+    axes.set(xlim=(0, len(runs)), ylim=(len(drawn), 0))
     axes.spines[:].set_visible(False)
-    return figure
 
 
 def _scores(heatmap: Heatmap) -> np.ndarray:
     scores = [cell.score for cells in heatmap.cells for cell in cells]
-    return np.array(scores).reshape(len(heatmap.runs), len(heatmap.columns))
+    return np.array(scores)
 
 
 def _cell(steps: Sequence[Answer]) -> Cell:
     is_partial = any(
         step.record.graded.ratings[field] is None for step in steps for field in FIELDS
     )
-    return Cell(overall_score(steps), is_partial)
+    return Cell(overall_of(steps), is_partial)
 
 
 def _rank(scores: Sequence[float]) -> float:
@@ -209,8 +257,3 @@ def _luminance(colors: np.ndarray) -> np.ndarray:
         0.7152,
         0.0722,
     )
-
-
-def _name(text: str) -> str:
-    """Wrap a name; replace characters that XML does not allow."""
-    return textwrap.fill("".join(char if char.isprintable() else " " for char in text), _NAME)

@@ -127,7 +127,6 @@ class Series(ScoredTask):
     Attributes:
         of: The benchmark's questions.
         model: The run's model; see `_models`.
-        look: Number of the colour and marker in figures.
         is_only: True if no other task of the run has answers.
     """
 
@@ -135,7 +134,6 @@ class Series(ScoredTask):
 
     of: Questions
     model: str = ""
-    look: int = 0
     is_only: bool = True
 
     @property
@@ -311,13 +309,12 @@ def read_series(runs: Sequence[Run], of: Questions) -> list[Series]:
         read_tasks(partial(Series, of=of), runs, of.prepared.benchmark, of.main_task, read)
     )
     models = _models({task.run.name: task.run.model for task in series})
-    looks = _looks(series, models)
     num_with_answers = Counter(task.run.name for task in series if task.answers is not None)
     labelled = []
     for task in series:
         run = task.run.name
         is_only = num_with_answers[run] == 1
-        labelled.append(replace(task, model=models[run], look=looks[run], is_only=is_only))
+        labelled.append(replace(task, model=models[run], is_only=is_only))
     order = list(models)
 
     def position(task: Series) -> tuple[int, bool, bool]:
@@ -355,7 +352,7 @@ def baseline_series(docs: Mapping[Key, Doc], series: Sequence[Series]) -> Iterat
             if metric in logged:
                 metrics[metric] = logged[metric]
         task_run = TaskRun(name, metrics, {}, None)
-        yield Series(f"{NO_MODEL} ({name})", run, answers, task_run, of, look=len(series))
+        yield Series(f"{NO_MODEL} ({name})", run, answers, task_run, of)
 
 
 def _models(names: Mapping[str, str]) -> dict[str, str]:
@@ -369,24 +366,6 @@ def _models(names: Mapping[str, str]) -> dict[str, str]:
         paths = {name for name in names.values() if name.endswith(f"/{model}")}
         models[run] = paths.pop() if len(paths) == 1 else model
     return models
-
-
-def _looks(series: Sequence[Series], models: Mapping[str, str]) -> dict[str, int]:
-    """Assign numbers to the runs' colours and markers.
-
-    A run without a main task gets its model's number.
-    """
-    with_main = {task.run.name for task in series if task.is_main}
-    looks: dict[str, int] = {}
-    for run in sorted(models, key=lambda run: run not in with_main):
-        model_looks = [
-            look for earlier_run, look in looks.items() if models[earlier_run] == models[run]
-        ]
-        if model_looks and run not in with_main:
-            looks[run] = model_looks[0]
-        else:
-            looks[run] = len(set(looks.values()))
-    return looks
 
 
 def read_choice(sample: Mapping[str, Any], of: Questions) -> Answer:

@@ -4,17 +4,17 @@ A probability is the softmax of the four choices' mean log-probabilities per tok
 presets, inexact runs and written letters have no row.
 """
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lmms_egoplan.benchmarks.egoplan.prompts import LETTERS
-from lmms_egoplan.report.charts import finish, marker, new_figure, shade
+from lmms_egoplan.report.charts import COLUMN, GRID, INK, SMALLEST, TEXT, Look, looks_of, wrapped
 from lmms_egoplan.report.document import Figure
 from lmms_egoplan.report.egoplan.answers import (
     Series,
@@ -24,10 +24,22 @@ from lmms_egoplan.report.spec import Spec
 from lmms_egoplan.report.tables import Column, Table, interval_columns, table_of_runs
 from lmms_egoplan.stats import calibration as measures
 from lmms_egoplan.stats.intervals import FEWEST_CLUSTERS, why_no_interval
-from lmms_egoplan.text import join_list
+from lmms_egoplan.text import counted, join_list
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
 
 LEVELS = (0.8, 0.9, 0.95)
+FEWEST_QUESTIONS = 100
+"""Smallest number of questions for a reliability diagram: ten in each of its points."""
+# Panels next to each other, their height in inches, and characters of their titles per line.
+_PANELS = 2
+_PANEL_HEIGHT = 1.75
+_TITLE = 22
 _EXCLUDED_NOTE = "Excluded: questions with a choice whose log-probability is unknown or not finite."
+AS_IS = "as is"
+"""Name of the probabilities without a fitted temperature."""
 Rows = list[dict[str, Any]]
 
 
@@ -91,8 +103,16 @@ def ranked_answers(task: Series) -> Ranked | None:
 
 
 def calibration_rows(tasks: Sequence[Series]) -> dict[str, Rows]:
-    """Return the rows of the tables ``calibration``, ``prediction_sets`` and ``reliability``."""
-    rows: dict[str, Rows] = {"calibration": [], "prediction_sets": [], "reliability": []}
+    """Return the rows of the tables ``calibration``, ``prediction_sets`` and ``reliability``.
+
+    ``no_diagram`` has the tasks without rows of ``reliability``, each with the reason.
+    """
+    rows: dict[str, Rows] = {
+        "calibration": [],
+        "prediction_sets": [],
+        "reliability": [],
+        "no_diagram": [],
+    }
     for task in tasks:
         ranked = ranked_answers(task)
         if ranked is None:
@@ -102,94 +122,165 @@ def calibration_rows(tasks: Sequence[Series]) -> dict[str, Rows]:
             no_value = why_no_interval(ranked.num_videos, "videos")
             rows["calibration"].append(row | {"no_value": no_value})
             continue
-        for cells, points in _fits(ranked):
-            rows["calibration"].append(row | cells)
-            rows["reliability"] += [row | cells | point | {"series": task} for point in points]
+        for fit in _fits(ranked):
+            rows["calibration"].append(row | _fit_cells(ranked, fit))
+            points = _points(ranked, fit)
+            why = _why_no_diagram(ranked, points)
+            if not why:
+                fit_row = row | {"kind": fit.kind, "series": task}
+                rows["reliability"] += [fit_row | point for point in points]
+            elif fit.kind == AS_IS:
+                rows["no_diagram"].append(row | {"series": task, "why": why})
         for level in LEVELS:
             sets = measures.conformal_sets(ranked.scores, ranked.gold, ranked.videos, level)
             rows["prediction_sets"].append(row | sets)
     return rows
 
 
-def _fits(ranked: Ranked) -> Iterator[tuple[dict[str, Any], Rows]]:
-    """Yield the cells and the points of the probabilities, first as they are, then fitted.
+@dataclass(frozen=True)
+class _Fit:
+    """A way to compute probabilities.
 
-    Each question's fitted temperature comes from the other videos.
-    """
-    yield _fit_cells(ranked, "as is", 1.0, 1.0)
-    temperature = measures.fit_temperature(ranked.scores, ranked.gold)
-    temperatures = measures.cross_fitted(ranked.scores, ranked.gold, ranked.videos)
-    yield _fit_cells(ranked, "fitted", temperature, temperatures)
-
-
-def _fit_cells(
-    ranked: Ranked, kind: str, temperature: float, temperatures: Any
-) -> tuple[dict[str, Any], Rows]:
-    """Return the cells and the points for one way to compute probabilities.
-
-    Args:
+    Attributes:
         kind: Its name in the tables.
         temperature: The temperature that the table shows.
         temperatures: One for all questions, or one for each.
     """
-    confidence, is_right = measures.choices(ranked.scores, ranked.gold, temperatures)
+
+    kind: str
+    temperature: float
+    temperatures: Any
+
+
+def _fits(ranked: Ranked) -> Iterator[_Fit]:
+    """Yield the probabilities as they are, then fitted.
+
+    Each question's fitted temperature comes from the other videos.
+    """
+    yield _Fit(AS_IS, 1.0, 1.0)
+    temperature = measures.fit_temperature(ranked.scores, ranked.gold)
+    temperatures = measures.cross_fitted(ranked.scores, ranked.gold, ranked.videos)
+    yield _Fit("fitted", temperature, temperatures)
+
+
+def _fit_cells(ranked: Ranked, fit: _Fit) -> dict[str, Any]:
+    """Return the calibration error and the Brier score."""
+    confidence, is_right = measures.choices(ranked.scores, ranked.gold, fit.temperatures)
     error = measures.calibration_error(confidence, is_right, ranked.videos)
-    brier = measures.brier_score(ranked.scores, ranked.gold, temperatures, ranked.videos)
-    cells = {
-        "kind": kind,
-        "temperature": temperature,
+    brier = measures.brier_score(ranked.scores, ranked.gold, fit.temperatures, ranked.videos)
+    return {
+        "kind": fit.kind,
+        "temperature": fit.temperature,
         **error.cells("ece", "ece_", 100),
         **brier.cells("brier", "brier_"),
     }
-    return cells, list(measures.reliability(confidence, is_right))
 
 
-def reliability_figure(spec: Spec, rows: Rows) -> Figure | None:
-    """Draw the reliability diagram of the tasks with a video; None without points.
+def _points(ranked: Ranked, fit: _Fit) -> Rows:
+    """Return the points of the reliability diagram; none for too few questions."""
+    if len(ranked.gold) < FEWEST_QUESTIONS:
+        return []
+    confidence, is_right = measures.choices(ranked.scores, ranked.gold, fit.temperatures)
+    return list(measures.reliability(confidence, is_right, ranked.videos))
+
+
+def _why_no_diagram(ranked: Ranked, points: Rows) -> str:
+    """Return the reason why there is no reliability diagram; "" if there is one."""
+    if len(ranked.gold) < FEWEST_QUESTIONS:
+        return f"{counted(len(ranked.gold), 'questions')}, fewer than {FEWEST_QUESTIONS}"
+    if any(point["low"] is None for point in points):
+        return f"a point has questions about fewer than {FEWEST_CLUSTERS} videos, so it has no band"
+    return ""
+
+
+def missing_diagrams(rows: Rows) -> Iterator[str]:
+    """Say in one sentence which tasks have no reliability diagram, and why.
+
+    Args:
+        rows: Rows ``no_diagram`` of `calibration_rows`.
+    """
+    reasons = [
+        f"{row['series'].short_name} ({row['why']})" for row in rows if row["series"].is_main
+    ]
+    if reasons:
+        yield f"No reliability diagram: {'; '.join(reasons)}."
+
+
+def reliability_figure(spec: Spec, rows: Rows, models: Sequence[str]) -> Figure | None:
+    """Draw a reliability diagram of each task with a video; None without points.
 
     Args:
         spec: The benchmark's specification.
         rows: Rows of the table ``reliability``.
+        models: Names of all runs of the report.
     """
-    rows_with_video = [row for row in rows if row["series"].is_main]
-    groups = groupby(rows_with_video, itemgetter("run", "task", "kind"))
-    lines = [list(points) for _, points in groups]
-    if not lines:
+    drawn = [row for row in rows if row["series"].is_main and row["kind"] == AS_IS]
+    panels = {
+        name: list(points) for name, points in groupby(drawn, lambda row: row["series"].short_name)
+    }
+    if not panels:
         return None
+    runs = {name: points[0]["run"] for name, points in panels.items()}
     return Figure(
         f"{spec.name}_reliability",
         "Reliability of probabilities",
-        "Ten points per line, each with equally many questions. Below the dotted line, the model "
-        "is overconfident. Solid: the probabilities as they are. Dashed: with temperatures fitted "
-        "to other videos.",
-        partial(_draw_reliability, lines),
+        "Ten points per run, each with equally many questions. Below the dotted line, the model "
+        "is overconfident. Bands: 95 % intervals of the share of right choices in each point, "
+        "over videos. The table has the same points with fitted temperatures.",
+        partial(_draw_reliability, panels, looks_of(runs, models)),
         'The table "Right choices by confidence" has the points.',
     )
 
 
-def _draw_reliability(lines: Sequence[Rows]) -> Any:
-    figure, axes = new_figure(5.4, 4.4)
-    axes.plot([0, 100], [0, 100], color="0.15", linestyle=":", linewidth=1.2, label="calibrated")
-    for points in lines:
-        task = points[0]["series"]
-        kind = points[0]["kind"]
-        axes.plot(
-            [point["confidence"] for point in points],
-            [point["right"] for point in points],
-            label=f"{task.short_name}, {kind}",
-            markersize=5,
-            color=shade(task.look),
-            marker=marker(task.look),
-            linestyle="-" if kind == "as is" else "--",
-        )
-    axes.set(
-        xlim=(0, 100),
-        ylim=(0, 100),
-        xlabel="mean probability of the best choice, %",
-        ylabel="right choices, %",
+def _draw_reliability(panels: Mapping[str, Rows], looks: Mapping[str, Look]) -> "Drawing":
+    from matplotlib.figure import Figure as Drawing
+
+    num_rows = math.ceil(len(panels) / _PANELS)
+    figure = Drawing(
+        figsize=(COLUMN, 0.3 + _PANEL_HEIGHT * num_rows), layout="constrained", facecolor="white"
     )
-    finish(axes)
+    all_axes = figure.subplots(num_rows, _PANELS, sharex=True, sharey=True, squeeze=False)
+    for axes, (name, points) in zip(all_axes.flat, panels.items(), strict=False):
+        _draw_panel(axes, name, points, looks[name])
+    for axes in all_axes.flat[len(panels) :]:
+        axes.remove()
+    # The last panel of a column has the numbers of its axis.
+    for axes in all_axes.flat[max(0, len(panels) - _PANELS) : len(panels)]:
+        axes.tick_params(labelbottom=True)
+    style: dict[str, Any] = {"fontsize": TEXT, "color": INK}
+    figure.supxlabel("mean probability of the best choice, %", **style)
+    figure.supylabel("right choices, % (band: 95 % interval)", **style)
     return figure
+
+
+def _draw_panel(axes: "Axes", name: str, points: Rows, look: Look) -> None:
+    """Draw a task's points with their band."""
+    confidence = [point["confidence"] for point in points]
+    lows = [point["low"] for point in points]
+    highs = [point["high"] for point in points]
+    axes.plot([0, 100], [0, 100], color=INK, linestyle=":", linewidth=1)
+    axes.fill_between(confidence, lows, highs, color=look.colour, alpha=0.25, linewidth=0)
+    axes.plot(
+        confidence,
+        [point["right"] for point in points],
+        color=look.colour,
+        linewidth=1.2,
+        clip_on=False,
+        **look.of_points() | {"markersize": 4},
+    )
+    num_questions = sum(point["questions"] for point in points)
+    axes.set_title(
+        f"{wrapped(name, _TITLE)}\nn = {num_questions:,}",
+        fontsize=SMALLEST,
+        color=INK,
+        parse_math=False,
+    )
+    axes.set(xlim=(0, 100), ylim=(0, 100), xticks=[0, 50, 100], yticks=[0, 50, 100])
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(INK)
+    axes.grid(color=GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(labelsize=SMALLEST, color=INK, labelcolor=INK)
 
 
 def calibration_table(benchmark: str, rows: Rows) -> Table | None:
@@ -277,8 +368,12 @@ def reliability_table(benchmark: str, rows: Rows) -> Table | None:
         Column("kind", "Scores"),
         Column("confidence", "Mean confidence %", decimals=1),
         Column("right", "Right %", decimals=1),
+        *interval_columns("right", decimals=1),
         Column("questions", "Questions"),
     )
-    notes = ["Bins of the figure, most confident first."]
+    notes = [
+        "Bins of the figure, most confident first. Low to high: 95 % interval by Wilson over "
+        f"videos. Tasks with fewer than {FEWEST_QUESTIONS} questions have no bins."
+    ]
     title = "Right choices by confidence"
     return table_of_runs(f"{benchmark}_reliability", title, columns, rows, notes)

@@ -25,6 +25,7 @@ from lmms_egoplan.report.egoplan.calibration import (
     Rows,
     calibration_rows,
     calibration_table,
+    missing_diagrams,
     prediction_sets_table,
     reliability_figure,
     reliability_table,
@@ -180,7 +181,7 @@ class ChoiceReport(BenchmarkReport[Series]):
     def figures(self) -> Iterator[Figure | None]:
         """Yield the accuracy by condition, and the reliability diagram."""
         yield condition_figure(self, CHANCE)
-        yield reliability_figure(self.SPEC, self._calibration["reliability"])
+        yield reliability_figure(self.SPEC, self._calibration["reliability"], self.models)
 
     def pairs_of_runs(self) -> Iterator[Table | None]:
         """Compare every pair of runs in each task."""
@@ -197,5 +198,6 @@ class ChoiceReport(BenchmarkReport[Series]):
         return flaws(task, self.QUESTIONS)
 
     def gaps(self) -> Iterator[str]:
-        """Yield problems with the prepared data."""
-        return missing_questions(self.answers.keys(), *self.docs)
+        """Yield problems with the prepared data, and missing reliability diagrams."""
+        yield from missing_questions(self.answers.keys(), *self.docs)
+        yield from missing_diagrams(self._calibration["no_diagram"])

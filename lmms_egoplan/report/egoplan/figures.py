@@ -1,94 +1,56 @@
-"""Figures of accuracies: of all runs, and by group of questions."""
+"""Figures of accuracies: by task, and by group of questions."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
-from lmms_egoplan.report.charts import (
-    NOTE,
-    draw_lines,
-    finish,
-    line,
-    marker,
-    new_figure,
-    shade,
-    spoken,
-)
+from lmms_egoplan.report.charts import Look, line, looks_of
 from lmms_egoplan.report.document import Figure
-from lmms_egoplan.report.egoplan.answers import BLIND, CHANCE, NARRATIONS, Groups, Series
+from lmms_egoplan.report.egoplan.answers import (
+    BLIND,
+    CHANCE,
+    NARRATIONS,
+    NO_MODEL,
+    Groups,
+    Series,
+)
+from lmms_egoplan.report.plots import draw_lines, draw_points, spoken
 from lmms_egoplan.stats.means import Mean
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Drawing
-
-
 # Numbers of the baselines' line styles.
-_LINE_STYLES = {BLIND: 3, NARRATIONS: 1}
+_LINE_STYLES = {BLIND: 1, NARRATIONS: 2}
 SIMILARITY = "goal-answer similarity"
 
 
-@dataclass(frozen=True)
-class _Point:
-    """A task with its accuracy and the interval."""
+def accuracies_figure(
+    tasks: Sequence[Series], baselines: Sequence[Series], models: Sequence[str]
+) -> Figure | None:
+    """Draw the accuracies by task; None if the main task is the only one.
 
-    task: Series
-    accuracy: float
-    interval: tuple[float, float] | None
-
-
-def accuracies_figure(series: Sequence[Series]) -> Figure | None:
-    """Draw all tasks with an accuracy, best first; return None if there are none."""
-    points = [
-        _Point(task, task.main.value, task.main.interval)
-        for task in series
-        if task.main.value is not None
-    ]
-    if not points:
+    Args:
+        tasks: The runs' own tasks.
+        baselines: The baselines without a model.
+        models: Names of all runs of the report.
+    """
+    scored = [task for task in (*tasks, *baselines) if task.main.value is not None]
+    if all(task.task == task.of.main_task for task in scored if task in tasks):
         return None
-    points.sort(key=lambda point: -point.accuracy)
+    names = list(dict.fromkeys(task.task for task in scored))
+    means: dict[str, list[Mean | None]] = {}
+    for task in scored:
+        run_means = means.setdefault(task.run.name, [None] * len(names))
+        run_means[names.index(task.task)] = task.main
+    looks = looks_of({run: None if run == NO_MODEL else run for run in means}, models)
     return Figure(
         "egoplan_accuracy",
-        "Accuracy of all runs",
+        "Accuracy by task",
         (
-            "Accuracy with 95 % intervals, clustered by video. Filled: choices ranked "
-            "after the video, as in the paper. Hollow: other tasks. Each run has its own "
-            "marker shape, except that runs without a filled marker use their model's."
+            "Accuracy with 95 % intervals, clustered by video. The first task ranks the choices "
+            "after the video, as in the paper. The last ones are baselines without a model."
         ),
-        partial(_draw_accuracies, points),
-        spoken(["accuracy"], {point.task.name: [point.task.main] for point in points}, 2),
+        partial(draw_points, names, means, looks, "accuracy, %", 100, decimals=1, chance=CHANCE),
+        spoken(names, means, 2),
     )
-
-
-def _draw_accuracies(points: Sequence[_Point]) -> "Drawing":
-    figure, axes = new_figure(7.2, 1.1 + 0.3 * len(points))
-    axes.axvline(CHANCE, color="0.15", linestyle=":", linewidth=1.2)
-    axes.annotate(
-        "chance", (CHANCE, 1), (0, 2), xycoords=("data", "axes fraction"), ha="center", **NOTE
-    )
-    for y, point in enumerate(points):
-        if point.interval:
-            axes.hlines(y, *point.interval, color="0.15", linewidth=1.2)
-        axes.plot(point.accuracy, y, linestyle="none", zorder=3, **_marker(point.task))
-        right = max(point.accuracy, *(point.interval or (0,)))
-        axes.annotate(f"{point.accuracy:.1f}", (right, y), (6, 0), va="center", **NOTE)
-    axes.set_yticks(range(len(points)), [point.task.short_name for point in points])
-    axes.set(xlim=(0, _top(point.task.main for point in points)), xlabel="accuracy, %")
-    axes.set_ylim(len(points) - 0.4, -0.6)
-    finish(axes)
-    return figure
-
-
-def _marker(task: Series) -> dict[str, Any]:
-    """Return the marker of a series: filled if its choices were ranked after the video."""
-    face = shade(task.look) if task.is_main else "white"
-    return {
-        "marker": marker(task.look),
-        "markersize": 6.5,
-        "markerfacecolor": face,
-        "markeredgecolor": "0.15" if task.is_main else shade(task.look),
-        "markeredgewidth": 0.7 if task.is_main else 1.4,
-    }
 
 
 def _top(means: Iterable[Mean]) -> float:
@@ -104,21 +66,24 @@ def _top(means: Iterable[Mean]) -> float:
     return min(105.0, largest + 7)
 
 
-def past_actions_figure(groups: Groups) -> Figure | None:
+def past_actions_figure(groups: Groups, models: Sequence[str]) -> Figure | None:
     """Draw accuracies by number of past actions, as in Fig. 8 of the paper."""
     caption = (
         "As in Fig. 8 of the paper. The bins are this project's, as the paper does not state them."
     )
     by = "number of past actions"
-    return lines_figure("egoplan_past_actions", by, by, groups, caption)
+    return lines_figure("egoplan_past_actions", by, by, groups, caption, models)
 
 
-def similarity_figure(groups: Groups, measure: str, *, is_own_model: bool) -> Figure | None:
+def similarity_figure(
+    groups: Groups, measure: str, models: Sequence[str], *, is_own_model: bool
+) -> Figure | None:
     """Draw accuracies by goal-answer similarity, as in Fig. 7 of the paper.
 
     Args:
         groups: The tasks' accuracies by level.
         measure: Name of the similarity.
+        models: Names of all runs of the report.
         is_own_model: True if the user chose the model for the similarity.
     """
     if not is_own_model:
@@ -132,10 +97,12 @@ def similarity_figure(groups: Groups, measure: str, *, is_own_model: bool) -> Fi
             "size of the levels is this project's choice."
         )
     label = "similarity of goal and right answer"
-    return lines_figure("egoplan_similarity", SIMILARITY, label, groups, caption)
+    return lines_figure("egoplan_similarity", SIMILARITY, label, groups, caption, models)
 
 
-def lines_figure(key: str, by: str, label: str, groups: Groups, caption: str) -> Figure | None:
+def lines_figure(
+    key: str, by: str, label: str, groups: Groups, caption: str, models: Sequence[str]
+) -> Figure | None:
     """Draw each run's main task and the baselines by group; return None if no run has one.
 
     Args:
@@ -144,16 +111,13 @@ def lines_figure(key: str, by: str, label: str, groups: Groups, caption: str) ->
         label: Label of the groups' axis.
         groups: The tasks' accuracies by group.
         caption: First sentences of the caption.
+        models: Names of all runs of the report.
     """
     drawn = _drawn_series(groups)
     if not drawn:
         return None
-    means = {task.name: _means_by_group(task, groups) for task in drawn}
-    ticks = []
-    for group, parts in groups.items():
-        size = max(part.acc.questions or 0 for part in parts)
-        ticks.append(f"{group}\n{size:,} questions")
-    looks = {task.name: _line_look(task) for task in drawn}
+    means = {task.short_name: _means_by_group(task, groups) for task in drawn}
+    looks = _looks(drawn, models)
     all_means: list[Mean] = []
     for task_means in means.values():
         all_means += task_means
@@ -165,7 +129,9 @@ def lines_figure(key: str, by: str, label: str, groups: Groups, caption: str) ->
         key,
         f"Accuracy by {by}",
         caption,
-        partial(draw_lines, ticks, means, "accuracy, %", label, _top(all_means), looks, CHANCE),
+        partial(
+            draw_lines, list(groups), means, looks, "accuracy, %", label, _top(all_means), CHANCE
+        ),
         spoken(list(groups), means, 1),
     )
 
@@ -196,12 +162,11 @@ def _means_by_group(task: Series, groups: Groups) -> list[Mean]:
     return means
 
 
-def _line_look(task: Series) -> dict[str, Any]:
-    """Return matplotlib's arguments for a task's line."""
-    style = line(_LINE_STYLES[task.without_video]) if task.without_video else "-"
-    return {
-        "label": task.short_name,
-        "color": shade(task.look),
-        **_marker(task),
-        "linestyle": style,
-    }
+def _looks(drawn: Sequence[Series], models: Sequence[str]) -> dict[str, Look]:
+    """Return the looks of the lines. All blind tasks have the same style of line."""
+    looks = looks_of({task.short_name: task.run.name for task in drawn}, models)
+    for task in drawn:
+        if task.without_video:
+            style = line(_LINE_STYLES[task.without_video])
+            looks[task.short_name] = replace(looks[task.short_name], line=style, is_filled=False)
+    return looks

@@ -123,11 +123,13 @@ class EgoPlanReport(ChoiceReport):
 
     def figures(self) -> Iterator[Figure | None]:
         """Yield accuracies, and accuracies by group as in the paper's Figs. 8 and 7."""
-        yield accuracies_figure(self.usual)
-        yield past_actions_figure(self._by_past_actions)
+        yield accuracies_figure(self.own_tasks, self.text_baselines, self.models)
+        yield past_actions_figure(self._by_past_actions, self.models)
         is_own_model = self.inputs.similarity is not None
         measure = self._similarities.measure
-        yield similarity_figure(self._by_similarity, measure, is_own_model=is_own_model)
+        yield similarity_figure(
+            self._by_similarity, measure, self.models, is_own_model=is_own_model
+        )
         yield from super().figures()
 
     @cached_property

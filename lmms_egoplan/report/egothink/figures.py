@@ -7,9 +7,10 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.egothink.dimensions import Dimension
 from lmms_egoplan.benchmarks.egothink.metrics import average
-from lmms_egoplan.report.charts import draw_bars, draw_lines, spoken
+from lmms_egoplan.report.charts import looks_of
 from lmms_egoplan.report.document import Figure
 from lmms_egoplan.report.egothink.answers import EgoThinkTask
+from lmms_egoplan.report.plots import draw_lines, draw_points, spoken
 from lmms_egoplan.report.published import load_table
 from lmms_egoplan.report.tables import name_of
 from lmms_egoplan.stats.means import Mean
@@ -19,10 +20,22 @@ _REFERENCE = "GPT-4V"
 SCORE_LABEL = "score, 0 to 100"
 
 
-def bars_figure(
-    key: str, title: str, groups: Mapping[str, Sequence[Dimension]], graded: Sequence[EgoThinkTask]
+def points_figure(
+    key: str,
+    title: str,
+    groups: Mapping[str, Sequence[Dimension]],
+    graded: Sequence[EgoThinkTask],
+    models: Sequence[str],
 ) -> Figure:
-    """Draw the runs' scores by group of dimensions, with the published model `_REFERENCE`."""
+    """Draw the runs' scores by group of dimensions, with the published model `_REFERENCE`.
+
+    Args:
+        key: The figure's key.
+        title: The figure's title.
+        groups: Dimensions by the name of their group.
+        graded: The runs.
+        models: Names of all runs of the report.
+    """
     (reference,) = (
         row for row in load_table("egothink", "table3").rows if row["model"] == _REFERENCE
     )
@@ -34,12 +47,13 @@ def bars_figure(
     for run in graded:
         means[run.name] = [run.part(dimensions).mean for dimensions in groups.values()]
     names = list(groups)
-    reference_bars = (f"{_REFERENCE}, published", published)
+    reference = (f"{_REFERENCE}, published", published)
+    looks = looks_of({run.name: run.run.name for run in graded}, models)
     caption = (
         "Scores of the runs, 0 to 100, with 95 % bootstrap intervals over the "
         f"questions. Dashed: {_REFERENCE} in Table 3 of the paper, graded by GPT-4."
     )
-    draw = partial(draw_bars, names, means, SCORE_LABEL, 100, reference_bars)
+    draw = partial(draw_points, names, means, looks, SCORE_LABEL, 100, reference)
     return Figure(key, title, caption, draw, spoken(names, means, 1))
 
 
@@ -81,6 +95,7 @@ def sizes_figure(
         "differences."
     )
     size_label = "billions of parameters, by the name of the model, else counted (not to scale)"
-    score_label = "average of the twelve, 0 to 100"
-    draw = partial(draw_lines, labels, means, score_label, size_label, 100)
+    # A line joins several models, so it has the colour of none.
+    looks = looks_of(dict.fromkeys(means), ())
+    draw = partial(draw_lines, labels, means, looks, SCORE_LABEL, size_label, 100)
     return Figure("egothink_sizes", title, caption, draw, spoken(labels, means, 1))

@@ -7,13 +7,14 @@ from functools import partial
 import numpy as np
 
 from lmms_egoplan.benchmarks.egothink.dimensions import capability_of
-from lmms_egoplan.report.charts import draw_bars, spoken
+from lmms_egoplan.report.charts import looks_of
 from lmms_egoplan.report.document import Figure
 from lmms_egoplan.report.egothink.answers import CAPABILITIES, EgoThinkTask
 from lmms_egoplan.report.egothink.figures import SCORE_LABEL
 from lmms_egoplan.report.egothink.means import mean_of_scores
 from lmms_egoplan.report.egothink.notes import INTERVAL_NOTE
 from lmms_egoplan.report.panels import Panel, panels_of
+from lmms_egoplan.report.plots import draw_points, spoken
 from lmms_egoplan.report.scores import Answer
 from lmms_egoplan.report.tables import Column, Table, Value, interval_columns, table_of_runs
 from lmms_egoplan.stats.agreement import MIN_ITEMS
@@ -117,22 +118,29 @@ def judge_means_table(judge_means: Sequence[JudgeMean]) -> Table:
     return table_of_runs("egothink_judge_means", title, columns, rows, notes)
 
 
-def judge_bars(judge_means: Sequence[JudgeMean]) -> Iterator[Figure]:
-    """Draw the means by judge of each run's answers."""
+def judge_figures(judge_means: Sequence[JudgeMean], models: Sequence[str]) -> Iterator[Figure]:
+    """Draw the means by judge of each run's answers.
+
+    Args:
+        judge_means: The means.
+        models: Names of all runs of the report.
+    """
     for index, run in enumerate(dict.fromkeys(row.run for row in judge_means), 1):
         labels: dict[str, None] = {}
         means: dict[str, list[Mean]] = {}
         for row in judge_means:
             if row.run == run:
-                labels[f"{row.capability}\n{row.answers} answers"] = None
+                labels[row.capability] = None
                 means.setdefault(row.evaluator, []).append(row.mean)
+        looks = looks_of(dict.fromkeys(means, run), models)
         yield Figure(
             f"egothink_judges_{index}",
             f"Means by judge of the same answers, like Fig. 18 of the paper: {run}",
             (
                 "With 95 % bootstrap intervals over the questions. Below the "
-                "capabilities: number of answers that all evaluators rated."
+                "capabilities: number of answers that all evaluators rated. All points have the "
+                "colour of the run whose answers were rated."
             ),
-            partial(draw_bars, [*labels], means, SCORE_LABEL, 100),
+            partial(draw_points, [*labels], means, looks, SCORE_LABEL, 100),
             spoken([*labels], means, 1),
         )

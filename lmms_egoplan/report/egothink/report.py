@@ -12,7 +12,7 @@ from lmms_egoplan.report.document import Figure, Images, ShownAnswer
 from lmms_egoplan.report.egothink.answer_files import PEOPLE, RatedAnswer
 from lmms_egoplan.report.egothink.answers import CAPABILITIES, SINGLE, EgoThinkTask, read_graded
 from lmms_egoplan.report.egothink.corrected import corrected_table
-from lmms_egoplan.report.egothink.figures import bars_figure, sizes_figure
+from lmms_egoplan.report.egothink.figures import points_figure, sizes_figure
 from lmms_egoplan.report.egothink.formats import formats_table
 from lmms_egoplan.report.egothink.gallery import (
     QUESTION_FORMAT,
@@ -22,7 +22,7 @@ from lmms_egoplan.report.egothink.gallery import (
 )
 from lmms_egoplan.report.egothink.judge_means import (
     JudgeMean,
-    judge_bars,
+    judge_figures,
     judge_means,
     judge_means_table,
 )
@@ -168,14 +168,16 @@ class EgoThinkReport(BenchmarkReport[EgoThinkTask]):
         return self.pairs(self.tasks, "Every pair of runs", notes)
 
     def figures(self) -> Iterator[Figure | None]:
-        """Yield bar charts of capabilities and dimensions, with a published model to compare."""
+        """Yield figures of capabilities and dimensions, with a published model to compare."""
         if self.tasks:
-            yield bars_figure(
-                "egothink_capability_bars", "Six capabilities", CAPABILITIES, self.tasks
+            yield points_figure(
+                "egothink_capabilities", "Six capabilities", CAPABILITIES, self.tasks, self.models
             )
-            yield bars_figure("egothink_dimension_bars", "Twelve dimensions", SINGLE, self.tasks)
+            yield points_figure(
+                "egothink_dimensions", "Twelve dimensions", SINGLE, self.tasks, self.models
+            )
             yield sizes_figure(self.tasks, self._models)
-        yield from judge_bars(self._judge_means)
+        yield from judge_figures(self._judge_means, self.models)
         yield condition_figure(self)
 
     def _facts_of(self, key: Key) -> Mapping[str, str]:
