@@ -157,18 +157,30 @@ def line(number: int) -> str:
     return _LINES[number % len(_LINES)]
 
 
+def _width_of(text: str) -> float:
+    """Return the width of a text in points, in matplotlib's own font."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    font = FontProperties(family=["DejaVu Sans"], size=TEXT)
+    width, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
+    return max(1.0, float(width))
+
+
 def wrapped(name: str, width: int, lines: int = _NAME_LINES) -> str:
     r"""Wrap a name for a figure. Omit the middle of a long one, since names differ at the ends.
 
     Args:
         name: The name. Characters that XML does not allow are replaced by spaces.
-        width: Number of characters per line.
+        width: Number of characters of usual width per line. Wide characters count more.
         lines: Number of lines.
 
     >>> wrapped("lmms-lab/a-model-with-a-long-name-checkpoint-2000", 14)
     'lmms-lab/a-mo…\nheckpoint-2000'
     """
     text = "".join(char if char.isprintable() else " " for char in name)
+    usual = TEXT * _CHARACTER * len(text)
+    width = max(4, int(width * min(1, usual / _width_of(text)))) if text else width
     if len(text) > lines * width:
         end = width if lines > 1 else (width - 1) // 2
         start = lines * width - end - 1

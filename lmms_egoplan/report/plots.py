@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # Characters per line of the names of groups, and of labels of axes.
 _GROUP_NAME = 17
-_LABEL = 46
+_LABEL = 38
 # Distance of rows in points, with values and without. Rows of large figures have no values.
 _ROW_WITH_VALUE = 10.0
 _ROW = 6.5
@@ -33,6 +33,7 @@ _LEAST_ROW = 5.0
 _MOST_VALUES = 24
 _MOST_ROWS = 90
 _GROUP_GAP = 5.0
+_MOST_LINES = 6
 # Height of the axis below rows with its ticks, in points.
 _AXIS = 18.0
 
@@ -156,7 +157,7 @@ def draw_bars(
     for name, of_series in numbers.items():
         look = looks[name]
         axes.barh(
-            rows.positions[name],
+            [y or 0 for y in rows.positions[name]],
             [number or 0 for number in of_series],
             0.85 * rows.distance,
             label=name,
@@ -225,6 +226,8 @@ def draw_lines(
 ) -> "Drawing":
     """Draw one line per series over ordered groups, with intervals at its points.
 
+    Many series would hide each other, so they are drawn by `draw_points`.
+
     Args:
         groups: names of the groups.
         means: the means of each series in the groups.
@@ -233,6 +236,9 @@ def draw_lines(
         top: least upper end of the vertical axis, see `draw_points`.
         chance: score of random answers, marked by a line.
     """
+    if len(means) > _MOST_LINES:
+        label = f"{label}, by {groups_label}"
+        return draw_points(groups, means, looks, label, top, chance=chance)
     figure, axes = new_figure(COLUMN, 2.5)
     if chance is not None:
         axes.axhline(chance, color=INK, linestyle=":", linewidth=1, label="chance")
@@ -313,12 +319,20 @@ def count_text(means: Sequence[Mean | None]) -> str:
 
 
 def _axis_label(label: str, means: Mapping[str, Sequence[Mean | None]]) -> str:
-    """Return the label of an axis, which also explains the intervals, if there are some."""
-    has_intervals = any(
-        mean and mean.interval for of_series in means.values() for mean in of_series
-    )
-    text = textwrap.fill(label, _LABEL)
-    return f"{text}\nbars: 95 % intervals".strip() if has_intervals else text
+    """Return the label of an axis, with a line that explains the intervals."""
+    num_values = 0
+    num_intervals = 0
+    for of_series in means.values():
+        for mean in of_series:
+            num_values += mean is not None and mean.value is not None
+            num_intervals += mean is not None and mean.interval is not None
+    if not num_intervals:
+        note = "no intervals"
+    elif num_intervals < num_values:
+        note = "bars: 95 % intervals, where known"
+    else:
+        note = "bars: 95 % intervals"
+    return f"{textwrap.fill(label, _LABEL)}\n{note}".strip()
 
 
 def spoken(groups: Sequence[str], means: Mapping[str, Sequence[Mean | None]], decimals: int) -> str:

@@ -118,7 +118,8 @@ def _marked(part: TableOrFigure, report: BenchmarkReport[Any]) -> TableOrFigure:
 
 def _draw_marked(draw: "Callable[[], Drawing]") -> "Drawing":
     drawing = draw()
-    drawing.supxlabel(document.DEMO)  # Below the axes, since the legend is above them.
+    # Below the axes, since the legend is above them.
+    drawing.supxlabel(document.DEMO, fontsize="small")
     return drawing
 
 

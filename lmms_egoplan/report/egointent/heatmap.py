@@ -30,7 +30,7 @@ _CELL_HEIGHT = 20.0
 _MOST_COLUMNS = 5
 # Characters per line of the names of runs and scenarios.
 _RUN_NAME = 20
-_SCENARIO = 17
+_SCENARIO = 20
 # From bright to dark in even steps, also in greyscale; darker is higher, as in Fig. 7.
 _COLORS = "YlGnBu"
 # Colours of text on cells, text around cells, and hatches. A page with a dark theme may recolour

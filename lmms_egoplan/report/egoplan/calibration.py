@@ -121,6 +121,7 @@ def calibration_rows(tasks: Sequence[Series]) -> dict[str, Rows]:
         if ranked.num_videos < FEWEST_CLUSTERS:
             no_value = why_no_interval(ranked.num_videos, "videos")
             rows["calibration"].append(row | {"no_value": no_value})
+            rows["no_diagram"].append(row | {"series": task, "why": no_value})
             continue
         for fit in _fits(ranked):
             rows["calibration"].append(row | _fit_cells(ranked, fit))
@@ -235,21 +236,22 @@ def reliability_figure(spec: Spec, rows: Rows, models: Sequence[str]) -> Figure 
 def _draw_reliability(panels: Mapping[str, Rows], looks: Mapping[str, Look]) -> "Drawing":
     from matplotlib.figure import Figure as Drawing
 
-    num_rows = math.ceil(len(panels) / _PANELS)
+    num_columns = min(_PANELS, len(panels))
+    num_rows = math.ceil(len(panels) / num_columns)
     figure = Drawing(
         figsize=(COLUMN, 0.3 + _PANEL_HEIGHT * num_rows), layout="constrained", facecolor="white"
     )
-    all_axes = figure.subplots(num_rows, _PANELS, sharex=True, sharey=True, squeeze=False)
+    all_axes = figure.subplots(num_rows, num_columns, sharex=True, sharey=True, squeeze=False)
     for axes, (name, points) in zip(all_axes.flat, panels.items(), strict=False):
         _draw_panel(axes, name, points, looks[name])
     for axes in all_axes.flat[len(panels) :]:
         axes.remove()
-    # The last panel of a column has the numbers of its axis.
-    for axes in all_axes.flat[max(0, len(panels) - _PANELS) : len(panels)]:
-        axes.tick_params(labelbottom=True)
+    # The last panel of a column has the label and the numbers of its axis.
     style: dict[str, Any] = {"fontsize": TEXT, "color": INK}
-    figure.supxlabel("mean probability of the best choice, %", **style)
-    figure.supylabel("right choices, % (band: 95 % interval)", **style)
+    for axes in all_axes.flat[max(0, len(panels) - num_columns) : len(panels)]:
+        axes.tick_params(labelbottom=True)
+        axes.set_xlabel("mean probability\nof the best choice, %", **style)
+    figure.supylabel("right choices, %\nband: 95 % interval", **style)
     return figure
 
 

@@ -47,13 +47,13 @@ def points_figure(
     for run in graded:
         means[run.name] = [run.part(dimensions).mean for dimensions in groups.values()]
     names = list(groups)
-    reference = (f"{_REFERENCE}, published", published)
+    published_points = (f"{_REFERENCE}, published", published)
     looks = looks_of({run.name: run.run.name for run in graded}, models)
     caption = (
         "Scores of the runs, 0 to 100, with 95 % bootstrap intervals over the "
         f"questions. Dashed: {_REFERENCE} in Table 3 of the paper, graded by GPT-4."
     )
-    draw = partial(draw_points, names, means, looks, SCORE_LABEL, 100, reference)
+    draw = partial(draw_points, names, means, looks, SCORE_LABEL, 100, published_points)
     return Figure(key, title, caption, draw, spoken(names, means, 1))
 
 
