@@ -251,7 +251,8 @@ def _add_legend(axes: "Axes", figure: "Drawing", width: float) -> None:
     handles, labels = axes.get_legend_handles_labels()
     if not labels:
         return
-    names = [wrapped(label, _LEGEND_NAME) for label in labels]
+    names = [wrapped(label.removeprefix(_UNSEEN), _LEGEND_NAME) for label in labels]
+    names = [_UNSEEN + name if name.startswith("_") else name for name in names]
     longest = max(len(name_line) for name in names for name_line in name.split("\n"))
     columns = min(max(int(width // (longest + _SIGN)), 1), len(names))
     num_lines = sum(name.count("\n") + 1 for name in names)

@@ -35,8 +35,8 @@ DEMO_NOTE = (
 SCHEMA = 1
 """Number of the schema of ``report.json``, see ``docs/report-json.md``."""
 
-# Enough for a column of a paper.
-_DPI = 200
+# For print.
+_DPI = 300
 
 
 @final

@@ -276,7 +276,8 @@ def _draw_line(axes: "Axes", name: str, means: Sequence[Mean], look: Look, *, sh
         color=look.colour,
         linestyle=look.line,
         linewidth=1.2,
-        clip_on=False,
+        # Matplotlib reserves space for a line without points.
+        clip_on=not values,
         **look.of_points(),
     )
 

@@ -228,12 +228,13 @@ def reliability_figure(spec: Spec, rows: Rows, models: Sequence[str]) -> Figure 
         "Ten points per run, each with equally many questions. Below the dotted line, the model "
         "is overconfident. Bands: 95 % intervals of the share of right choices in each point, "
         "over videos. The table has the same points with fitted temperatures.",
-        partial(_draw_reliability, panels, looks_of(runs, models)),
+        partial(draw_reliability, panels, looks_of(runs, models)),
         'The table "Right choices by confidence" has the points.',
     )
 
 
-def _draw_reliability(panels: Mapping[str, Rows], looks: Mapping[str, Look]) -> "Drawing":
+def draw_reliability(panels: Mapping[str, Rows], looks: Mapping[str, Look]) -> "Drawing":
+    """Draw the points of each task, by its name, in a panel of its own."""
     from matplotlib.figure import Figure as Drawing
 
     num_columns = min(_PANELS, len(panels))
