@@ -123,12 +123,11 @@ def draw_points(
     if reference:
         _draw_reference(axes, rows, *reference)
     for name, of_series in means.items():
-        axes.plot([], [], color=INK, linewidth=0.9, label=name, **looks[name].of_points())
-        for mean, y in zip(of_series, rows.positions[name], strict=True):
-            if mean is not None and y is not None:
-                _draw_point(axes, mean, y, looks[name])
-                if rows.has_values and mean.value is not None:
-                    _write_value(axes, show(mean.value, decimals), y)
+        positions = rows.positions[name]
+        _draw_points(axes, name, of_series, positions, looks[name])
+        for mean, y in zip(of_series, positions, strict=True):
+            if rows.has_values and mean is not None and mean.value is not None and y is not None:
+                _write_value(axes, show(mean.value, decimals), y)
     axes.set(xlim=_limits(means, top), xlabel=_axis_label(label, means))
     finish(axes, "x")
     return figure
@@ -184,14 +183,28 @@ def _new_rows(labels: Sequence[str], rows: _Rows) -> "tuple[Drawing, Axes]":
     return figure, axes
 
 
-def _draw_point(axes: "Axes", mean: Mean, y: float, look: Look) -> None:
-    """Draw a mean with its interval, or "n/a" at the start of the row."""
-    if mean.value is None:
-        axes.annotate("n/a", (0, y), (2, 0), va="center", **NOTE)
-        return
-    if mean.interval:
-        axes.hlines(y, *mean.interval, color=INK, linewidth=0.9)
-    axes.plot(mean.value, y, linestyle="none", zorder=3, clip_on=False, **look.of_points())
+def _draw_points(
+    axes: "Axes",
+    name: str,
+    means: Sequence[Mean | None],
+    positions: Sequence[float | None],
+    look: Look,
+) -> None:
+    """Draw a series of means with their intervals; "n/a" at the start of a row without a value."""
+    values = []
+    rows = []
+    for mean, y in zip(means, positions, strict=True):
+        if mean is None or y is None:
+            continue
+        if mean.value is None:
+            axes.annotate("n/a", (0, y), (2, 0), va="center", **NOTE)
+            continue
+        values.append(mean.value)
+        rows.append(y)
+        if mean.interval:
+            axes.hlines(y, *mean.interval, color=INK, linewidth=0.9)
+    style = {"linestyle": "none", "zorder": 3, "clip_on": not values}
+    axes.plot(values, rows, label=name, **style, **look.of_points())
 
 
 def _write_value(axes: "Axes", text: str, y: float) -> None:

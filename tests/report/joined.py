@@ -52,6 +52,21 @@ def figure(section, key):
     return match
 
 
+def group_names(axes):
+    """Return the names of the groups next to the vertical axis, without numbers of questions."""
+    texts = [label.get_text().partition("\nn = ")[0] for label in axes.get_yticklabels()]
+    return [text.replace("\n", " ") for text in texts]
+
+
+def points_of(axes):
+    """Return the values of each series with a label in a figure of points."""
+    return {
+        str(line.get_label()): [*line.get_xdata()]
+        for line in axes.lines
+        if not line.get_label().startswith("_")
+    }
+
+
 def near(value):
     """Return a value that equals results up to floating-point rounding.
 

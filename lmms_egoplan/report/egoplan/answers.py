@@ -169,11 +169,14 @@ class Series(ScoredTask):
     @property
     def short_name(self) -> str:
         """The run's name, with a short task name unless it is the main task."""
-        main = self.of.main_task
-        if self.task == main:
+        if self.task == self.of.main_task:
             return self.run.name
-        short_task = self.task.removeprefix(main).strip("_") or self.task
-        return f"{self.run.name}, {short_task}"
+        return f"{self.run.name}, {self.short_task}"
+
+    @property
+    def short_task(self) -> str:
+        """The task's name, without the name of the main task at its start."""
+        return self.task.removeprefix(self.of.main_task).strip("_") or self.task
 
     @property
     def whole(self) -> float:

@@ -35,11 +35,11 @@ def accuracies_figure(
     scored = [task for task in (*tasks, *baselines) if task.main.value is not None]
     if all(task.task == task.of.main_task for task in scored if task in tasks):
         return None
-    names = list(dict.fromkeys(task.task for task in scored))
+    names = list(dict.fromkeys(task.short_task for task in scored))
     means: dict[str, list[Mean | None]] = {}
     for task in scored:
         run_means = means.setdefault(task.run.name, [None] * len(names))
-        run_means[names.index(task.task)] = task.main
+        run_means[names.index(task.short_task)] = task.main
     looks = looks_of({run: None if run == NO_MODEL else run for run in means}, models)
     return Figure(
         "egoplan_accuracy",

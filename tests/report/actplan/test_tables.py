@@ -24,7 +24,7 @@ from report.actplan.synthetic_runs import (
     mean,
     percent,
 )
-from report.joined import near, rows, run_rows
+from report.joined import group_names, near, points_of, rows, run_rows
 
 
 def test_every_score_is_the_mean_over_the_plans_it_is_defined_for(section, logged):
@@ -351,16 +351,15 @@ def test_figures_show_the_numbers_of_the_tables(section):
         names = {line.get_label() for line in axes.lines}
         assert (WEAK in names) == (scale == 1)
     (axes,) = figures["actplan_by_activity_type"].draw().axes
-    bars = {bars.get_label(): [bar.get_height() for bar in bars] for bars in axes.containers}
+    points = points_of(axes)
     for name in (GOOD, TEXT, WEAK, MUTE, PART):
-        assert bars[name] == near([row["lcs_norm"] for row in types if row["model"] == name])
+        scores = [row["lcs_norm"] for row in types if row["model"] == name]
+        assert points[name] == near([score for score in scores if score is not None])
     (axes,) = figures["actplan_by_setting"].draw().axes
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["normal", "counterfactual"]
-    heights = [
-        f"{bar.get_height():.2f}" for bars in axes.containers for bar in bars if bar.get_height()
-    ]
-    assert set(heights) <= {text.get_text() for text in axes.texts}
-    assert axes.get_ylabel() == "normalised LCS, 0 to 1"
+    assert group_names(axes) == ["normal", "counterfactual"]
+    values = {f"{value:.2f}" for values in points_of(axes).values() for value in values}
+    assert values <= {text.get_text() for text in axes.texts}
+    assert axes.get_xlabel() == "normalised LCS, 0 to 1\nbars: 95 % intervals, where known"
 
 
 @pytest.mark.parametrize(
@@ -380,8 +379,11 @@ def test_figures_show_the_intervals_of_the_tables(section, key, low, high, scale
         if row[low] is not None
     )
     (axes,) = figure.draw().axes
+    is_horizontal = key == "actplan_by_activity_type"
     drawn = sorted(
-        tuple(segment[:, 1]) for lines in axes.collections for segment in lines.get_segments()
+        tuple(segment[:, 0 if is_horizontal else 1])
+        for lines in axes.collections
+        for segment in lines.get_segments()
     )
     assert len(drawn) == len(expected) >= least
     assert all(ends == near(row_ends) for ends, row_ends in zip(drawn, expected, strict=True))
@@ -391,11 +393,10 @@ def test_figures_distinguish_runs_without_colour(section):
     for figure in section.figures:
         (axes,) = figure.draw().axes
         signs = [
-            (line.get_marker(), line.get_linestyle())
+            (line.get_marker(), line.get_linestyle(), line.get_markerfacecolor() == "white")
             for line in axes.lines
             if line.get_label()[0] != "_"
         ]
-        signs += [bars[0].get_hatch() for bars in axes.containers]
         assert len(set(signs)) == len(signs) >= 3
         assert GOOD in figure.description
 

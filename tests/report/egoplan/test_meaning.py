@@ -23,7 +23,7 @@ from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.sections import build_section
 from lmms_egoplan.stats.intervals import bootstrap_interval, score_interval
 from report.egoplan.synthetic_runs import percent
-from report.joined import figure, near, rows
+from report.joined import figure, group_names, near, points_of, rows
 from report.synthetic import write_run
 
 LETTERS = "ABCD"
@@ -274,8 +274,7 @@ def test_conditions_are_not_ranked_or_compared(section):
 def test_the_figure_of_conditions_needs_no_colour(section):
     drawing = figure(section, "egoplan_conditions").draw()
     (axes,) = drawing.axes
-    names = [text.get_text() for text in axes.get_xticklabels()]
-    assert names == ["as asked", *(SHORTCUTS[name].label for name in ORDER[1:])]
+    assert group_names(axes) == ["as asked", *(SHORTCUTS[name].label for name in ORDER[1:])]
     lines = {
         line.get_label(): line for line in axes.get_lines() if line.get_label() in planted.MODELS
     }
@@ -283,8 +282,8 @@ def test_the_figure_of_conditions_needs_no_colour(section):
     expected = [
         percent(right("LastFrame", name)[doc["sample_id"]] for doc in asked(name)) for name in ORDER
     ]
-    assert list(lines["LastFrame"].get_ydata()) == near(expected)
-    assert any(list(line.get_ydata()) == [25, 25] for line in axes.get_lines())
+    assert points_of(axes)["LastFrame"] == near(expected)
+    assert any(list(line.get_xdata()) == [25, 25] for line in axes.get_lines())
 
 
 def test_a_run_without_its_own_task_has_no_difference(runs):

@@ -35,7 +35,7 @@ from report.egoplan.synthetic_runs import (
     scores,
     task_of,
 )
-from report.joined import figure, joined, near, rows, run_rows
+from report.joined import figure, group_names, joined, near, rows, run_rows
 from report.synthetic import write_run
 
 pytestmark = pytest.mark.usefixtures("small")
@@ -399,7 +399,9 @@ def test_lines_of_runs_baselines_and_chance(section, key):
         "Big (lm-eval), narrated",
         "Big (lmms-eval)",
         "Small",
+        "chance",
     ]
+    labels.remove("chance")
     styles = {label: lines(axes, label) for label in labels}
     assert {label: line.get_linestyle() for label, line in styles.items()} == {
         "Big (lm-eval), blind": ":",
@@ -407,8 +409,9 @@ def test_lines_of_runs_baselines_and_chance(section, key):
         "Big (lmms-eval)": "-",
         "Small": "-",
     }
-    markers = {label: line.get_marker() for label, line in styles.items()}
-    assert markers["Big (lm-eval), blind"] == markers["Big (lmms-eval)"] != markers["Small"]
+    colours = {label: line.get_color() for label, line in styles.items()}
+    assert colours["Big (lm-eval), blind"] == colours["Big (lm-eval), narrated"]
+    assert len({*colours.values()}) == 3
     for name, label in (
         ("Small", "Small"),
         ("Big (lm-eval) (egoplan_val_narrated)", "Big (lm-eval), narrated"),
@@ -422,22 +425,23 @@ def test_lines_of_runs_baselines_and_chance(section, key):
     assert any(list(line.get_ydata()) == [25, 25] for line in axes.get_lines())
 
 
-def test_the_figure_of_all_accuracies(section):
+def test_the_figure_of_accuracies_by_task(section):
     (axes,) = figure(section, "egoplan_accuracy").draw().axes
-    names = [text.get_text() for text in axes.get_yticklabels()]
-    points = {
-        line.get_ydata()[0]: line.get_xdata()[0]
-        for line in axes.get_lines()
-        if len(line.get_xdata()) == 1
-    }
-    accuracies = {names[y]: acc for y, acc in points.items()}
-    assert accuracies["Big (lmms-eval)"] == near(percent(scores("Big (lmms-eval)")))
-    assert accuracies["Big (lm-eval), narrated"] == near(
-        percent(scores("Big (lm-eval) (egoplan_val_narrated)"))
-    )
-    assert accuracies["no model, not done yet"] == near(percent(scores("no model (not done yet)")))
-    assert len(accuracies) == len(ANSWERS | BASELINES)
-    assert [accuracies[name] for name in names] == sorted(accuracies.values(), reverse=True)
+    ticks = dict(zip(axes.get_yticks(), group_names(axes), strict=True))
+    accuracies = {}
+    for line in axes.get_lines():
+        for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True):
+            task = ticks[min(ticks, key=lambda tick, y=y: abs(tick - y))]
+            accuracies[line.get_label(), task] = x
+    for (run, task), name in {
+        ("Big (lmms-eval)", "egoplan_val"): "Big (lmms-eval)",
+        ("Big (lm-eval)", "narrated"): "Big (lm-eval) (egoplan_val_narrated)",
+        ("no model", "not done yet"): "no model (not done yet)",
+    }.items():
+        assert accuracies[run, task] == near(percent(scores(name)))
+    tasks = {task for name in ANSWERS for task in [task_of(name)] if task != "egoplan_val_blind"}
+    assert len({task for run, task in accuracies if run in map(run_of, ANSWERS)}) == len(tasks)
+    assert {task for run, task in accuracies if run == "no model"} == {*BASELINES.values()}
 
 
 def test_names_are_not_parsed_as_formulas(written, bert):

@@ -27,7 +27,7 @@ from lmms_egoplan.report.sections import build_section
 from lmms_egoplan.report.spec import Inputs
 from lmms_egoplan.stats.correction import FEWEST_RATED, corrected
 from report.egothink.synthetic_runs import CAPABILITIES, COUNT, NAMES, RUNS, records, score
-from report.joined import joined, rows, rows_of, run_rows
+from report.joined import group_names, joined, points_of, rows, rows_of, run_rows
 from report.prepared import prepare_data
 from report.synthetic import write_run
 
@@ -126,18 +126,17 @@ def test_figures_show_each_score_with_its_interval(section):
     ):
         (axes,) = figure.draw().axes
         table_rows = rows(section, key)
-        groups = [label.get_text() for label in axes.get_xticklabels()]
-        assert groups == list(dict.fromkeys(row["group"] for row in table_rows))
+        assert group_names(axes) == list(dict.fromkeys(row["group"] for row in table_rows))
         names = [*RUNS.values()]
-        heights = [bar.get_height() for bar in axes.patches]
-        assert heights == pytest.approx(
-            [row["score"] for name in names for row in table_rows if row["model"] == name]
-        )
-        assert len({bar.get_hatch() for bar in axes.patches}) == 3
+        assert points_of(axes) == {
+            name: pytest.approx([row["score"] for row in table_rows if row["model"] == name])
+            for name in names
+        }
+        assert len({line.get_marker() for line in axes.lines if line.get_label() in names}) == 3
         legend = [text.get_text() for text in axes.figure.legends[0].get_texts()]
         assert {*names, "GPT-4V, published"} == {*legend}
         ends = {
-            tuple(round(y, 6) for _, y in path)
+            tuple(round(x, 6) for x, _ in path)
             for lines in axes.collections
             for path in lines.get_segments()
         }
@@ -656,10 +655,11 @@ def test_means_by_judge_are_over_the_answers_that_all_rated(tmp_path):
         assert row["answers"] == len(ratings)
     (figure,) = (figure for figure in section.figures if figure.key == "egothink_judges_1")
     (axes,) = figure.draw().axes
-    assert [bar.get_height() for bar in axes.patches] == pytest.approx(
-        [row["score"] for row in table_rows]
-    )
-    assert len({bar.get_hatch() for bar in axes.patches}) == 3
+    assert points_of(axes) == {
+        judge: pytest.approx([row["score"] for row in table_rows if row["evaluator"] == judge])
+        for judge in ("gpt", "qwen", "people")
+    }
+    assert len({line.get_marker() for line in axes.lines if line.get_label()[0] != "_"}) == 3
 
 
 def test_sizes_are_drawn_for_families_of_models(tmp_path):
@@ -683,7 +683,8 @@ def test_sizes_are_drawn_for_families_of_models(tmp_path):
     }
     (figure,) = (figure for figure in graded.figures() if figure and figure.key == "egothink_sizes")
     (axes,) = figure.draw().axes
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["3", "7", "13"]
+    sizes = [label.get_text().partition("\n")[0] for label in axes.get_xticklabels()]
+    assert sizes == ["3", "7", "13"]
     drawn = {str(line.get_label()): [*line.get_ydata()] for line in axes.lines}
     score = {name: row["average"] for name, row in table_rows.items()}
     assert drawn == {
