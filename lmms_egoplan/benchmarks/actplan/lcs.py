@@ -20,19 +20,27 @@ if TYPE_CHECKING:
 THRESHOLD = 0.8
 _BATCH = 64
 
+Alignment = list[tuple[int, int]]
+"""Matching steps of two plans in order: positions in the first and in the second, from 0."""
 
-def lcs_lengths(pairs: Sequence[tuple[Steps, Steps]], encoder: "SentenceTransformer") -> list[int]:
-    """Return the LCS lengths of pairs of plans.
+
+def lcs_alignments(
+    pairs: Sequence[tuple[Steps, Steps]], encoder: "SentenceTransformer"
+) -> list[Alignment]:
+    """Return a longest common subsequence of each pair of plans.
 
     Two steps match if the cosine of their embeddings is at least `THRESHOLD`. Every distinct step
     is embedded once.
+
+    Several subsequences may be equally long. The one returned ends as early as possible in the
+    first plan, then in the second; the same holds for each of its beginnings.
 
     Args:
         pairs: The steps of both plans, in any order.
         encoder: The sentence encoder.
 
     Returns:
-        The length in steps for each pair; 0 if a plan is empty.
+        The matching steps of each pair; empty if a plan is empty.
 
     Raises:
         LmmsEgoplanError: The encoder returns values that are not finite.
@@ -45,8 +53,8 @@ def lcs_lengths(pairs: Sequence[tuple[Steps, Steps]], encoder: "SentenceTransfor
     ...     write_encoder(Path(folder))
     ...     encoder = SentenceTransformer(folder, device="cpu")
     >>> gold = ["walk_to(table)", "open(box)", "grab(cup)"]
-    >>> lcs_lengths([(["walk_to(table)", "grab(cup)"], gold), ([], gold)], encoder)
-    [2, 0]
+    >>> lcs_alignments([(["walk_to(table)", "grab(cup)"], gold), ([], gold)], encoder)
+    [[(0, 0), (1, 2)], []]
     """
     rows: dict[str, int] = {}
     for first, second in pairs:
@@ -54,15 +62,20 @@ def lcs_lengths(pairs: Sequence[tuple[Steps, Steps]], encoder: "SentenceTransfor
             for step in (*first, *second):
                 rows.setdefault(step, len(rows))
     embeddings = _embeddings(list(rows), encoder)
-    lengths: list[int] = []
+    alignments: list[Alignment] = []
     for first, second in pairs:
         if first and second:
             first_rows = [rows[step] for step in first]
             second_rows = [rows[step] for step in second]
-            lengths.append(_length(first_rows, second_rows, embeddings))
+            alignments.append(_traced(_prefix_lengths(first_rows, second_rows, embeddings)))
         else:
-            lengths.append(0)
-    return lengths
+            alignments.append([])
+    return alignments
+
+
+def lcs_lengths(pairs: Sequence[tuple[Steps, Steps]], encoder: "SentenceTransformer") -> list[int]:
+    """Return the LCS lengths of pairs of plans, in steps. See `lcs_alignments`."""
+    return [len(alignment) for alignment in lcs_alignments(pairs, encoder)]
 
 
 def lcs_norm(length: int, candidate_length: int, reference_length: int) -> float:
@@ -76,22 +89,42 @@ def lcs_norm(length: int, candidate_length: int, reference_length: int) -> float
     return length / max(candidate_length, reference_length)
 
 
-def _length(first: list[int], second: list[int], embeddings: np.ndarray) -> int:
-    """Return the LCS length of two non-empty plans, given as rows of `embeddings`.
+def _prefix_lengths(first: list[int], second: list[int], embeddings: np.ndarray) -> np.ndarray:
+    """Return the LCS lengths of all prefixes of two plans, given as rows of `embeddings`.
 
-    Let L[i, j] be the LCS length of the first i and j steps, and m[i, j] = 1 if step i matches step
-    j, else 0. Then L[i, j] = L[i-1, j-1] + 1 for a match, else max(L[i-1, j], L[i, j-1]). Adding a
-    step to a prefix increases L by 0 or 1, so both cases equal max(L[i-1, j], L[i-1, j-1] + m[i,
-    j], L[i, j-1]). The first two terms come from the row above; row i is their running maximum.
+    The result is int32 [steps of first + 1, steps of second + 1]. Let L[i, j] be the LCS length of
+    the first i and j steps, and m[i, j] = 1 if step i matches step j, else 0. Then L[i, j] =
+    L[i-1, j-1] + 1 for a match, else max(L[i-1, j], L[i, j-1]). Adding a step to a prefix increases
+    L by 0 or 1, so both cases equal max(L[i-1, j], L[i-1, j-1] + m[i, j], L[i, j-1]). The first two
+    terms come from the row above; row i is their running maximum.
     """
     distinct_first, first_indices = np.unique(first, return_inverse=True)
     distinct_second, second_indices = np.unique(second, return_inverse=True)
     matches = embeddings[distinct_first] @ embeddings[distinct_second].T >= THRESHOLD
-    lengths = np.zeros(len(second) + 1, dtype=np.int32)
-    for step in first_indices:
-        np.maximum(lengths[1:], lengths[:-1] + matches[step, second_indices], out=lengths[1:])
-        np.maximum.accumulate(lengths, out=lengths)
-    return int(lengths[-1])
+    lengths = np.zeros((len(first) + 1, len(second) + 1), dtype=np.int32)
+    for index, step in enumerate(first_indices):
+        above = lengths[index]
+        row = lengths[index + 1]
+        np.maximum(above[1:], above[:-1] + matches[step, second_indices], out=row[1:])
+        np.maximum.accumulate(row, out=row)
+    return lengths
+
+
+def _traced(lengths: np.ndarray) -> Alignment:
+    """Return a longest common subsequence, given the lengths of `_prefix_lengths`."""
+    first = lengths.shape[0] - 1
+    second = lengths.shape[1] - 1
+    alignment: Alignment = []
+    while lengths[first, second]:
+        if lengths[first - 1, second] == lengths[first, second]:
+            first -= 1
+        elif lengths[first, second - 1] == lengths[first, second]:
+            second -= 1
+        else:
+            first -= 1
+            second -= 1
+            alignment.append((first, second))
+    return alignment[::-1]
 
 
 def _embeddings(steps: list[str], encoder: "SentenceTransformer") -> np.ndarray:

@@ -15,7 +15,7 @@ from lmms_egoplan.benchmarks.actplan.classifier import (
     classifier_path,
     load_classifier,
 )
-from lmms_egoplan.benchmarks.actplan.lcs import lcs_lengths, lcs_norm
+from lmms_egoplan.benchmarks.actplan.lcs import lcs_alignments, lcs_norm
 from lmms_egoplan.benchmarks.actplan.plans import GeneratedPlan, Steps
 from lmms_egoplan.benchmarks.actplan.reply import official_steps, parsed_steps, plan_text
 from lmms_egoplan.benchmarks.actplan.reply.calls import form_validity
@@ -24,6 +24,10 @@ from lmms_egoplan.serialization import TextRecord
 from lmms_egoplan.validation import AnyText, Expected, expected
 
 _Counts = list[Annotated[StrictInt, Field(ge=0), Expected("a number from 0")] | None]
+_Position = Annotated[StrictInt, Field(ge=0), Expected("a position from 0")]
+_Pair = Annotated[
+    list[_Position], Field(min_length=2, max_length=2), Expected("positions of two steps")
+]
 _Share = Annotated[StrictFloat, Field(ge=0, le=1), Expected("a number from 0 to 1")]
 
 
@@ -76,6 +80,7 @@ class PlanScore(TextRecord):
     classifier: AnyText | None
     reference_lines: _Counts | None = None
     classifier_name: AnyText | None = None
+    alignments: list[list[_Pair] | None] | None = None
 
     @field_validator("reference_lengths", "lcs_each", "lcs_parsed_each", "reference_lines")
     @classmethod
@@ -88,6 +93,18 @@ class PlanScore(TextRecord):
         if not counts or len(counts) != num_gold_plans:
             raise expected("a number for each gold plan")
         return counts
+
+    @field_validator("alignments")
+    @classmethod
+    def _check_alignments(
+        cls, alignments: list[list[list[int]] | None] | None, info: ValidationInfo
+    ) -> list[list[list[int]] | None] | None:
+        if alignments is None:
+            return None
+        lengths = [None if pairs is None else len(pairs) for pairs in alignments]
+        if lengths != info.data.get("lcs_each", lengths):
+            raise expected("as many pairs for each gold plan as its LCS has steps")
+        return alignments
 
     def measures(self) -> dict[str, float | None]:
         """Return the measures that are averaged over plans, by name.
@@ -169,17 +186,19 @@ def score_plans(
         for lines, steps in zip(official.golds, parsed.golds, strict=True):
             pairs.append((official.steps, lines))
             pairs.append((parsed.steps, steps))
-    lengths = iter(lcs_lengths(pairs, sentence_encoder))
+    all_alignments = iter(lcs_alignments(pairs, sentence_encoder))
     verdicts = classify_plans([parsed for _, parsed in readings], plan_classifier)
     scores: list[PlanScore] = []
     for plan, (official, parsed), verdict in zip(plans, readings, verdicts, strict=True):
         lcs_each: list[int | None] = []
         lcs_parsed_each: list[int | None] = []
+        alignments: list[list[list[int]] | None] = []
         for gold in parsed.golds:
-            lcs = next(lengths)
-            lcs_parsed = next(lengths)
-            lcs_each.append(lcs if gold else None)
-            lcs_parsed_each.append(lcs_parsed if gold else None)
+            alignment = next(all_alignments)
+            parsed_alignment = next(all_alignments)
+            lcs_each.append(len(alignment) if gold else None)
+            lcs_parsed_each.append(len(parsed_alignment) if gold else None)
+            alignments.append([list(pair) for pair in alignment] if gold else None)
         reference_lengths = [len(gold) or None for gold in parsed.golds]
         reference_lines = [len(gold) or None for gold in official.golds]
         is_correct = None
@@ -202,6 +221,7 @@ def score_plans(
                 classifier=classifier,
                 reference_lines=None if reference_lines == reference_lengths else reference_lines,
                 classifier_name=None if plan_classifier is None else plan_classifier.name,
+                alignments=alignments,
             )
         )
     return scores

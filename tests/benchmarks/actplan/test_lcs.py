@@ -15,7 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.actplan.labelled_plans import PLANS
-from lmms_egoplan.benchmarks.actplan.lcs import THRESHOLD, lcs_lengths, lcs_norm
+from benchmarks.actplan.slow import similar
+from lmms_egoplan.benchmarks.actplan.lcs import (
+    THRESHOLD,
+    lcs_alignments,
+    lcs_lengths,
+    lcs_norm,
+)
 from lmms_egoplan.encoder import load_encoder
 from lmms_egoplan.errors import LmmsEgoplanError
 from patience import processor_time_below
@@ -61,6 +67,36 @@ def recursive(first, second):
         return max(best(i - 1, j), best(i, j - 1))
 
     return best(len(first), len(second))
+
+
+def earliest(first, second):
+    """Return the longest common subsequence that ends earliest in the first plan, then in the
+    second, by trying all of them.
+    """
+
+    @cache
+    def all_of(i, j):
+        """Return all common subsequences of the first i and j steps, as pairs of positions."""
+        if not i or not j:
+            return frozenset([()])
+        found = all_of(i - 1, j) | all_of(i, j - 1)
+        if similar(first[i - 1], second[j - 1]):
+            found |= {(*pairs, (i - 1, j - 1)) for pairs in all_of(i - 1, j - 1)}
+        return found
+
+    candidates = all_of(len(first), len(second))
+    longest = max(map(len, candidates))
+    return list(min((x for x in candidates if len(x) == longest), key=lambda x: x[::-1]))
+
+
+short_plans = st.lists(st.sampled_from(STEPS), max_size=5)
+
+
+@settings(max_examples=20)
+@given(st.lists(st.tuples(short_plans, short_plans), min_size=1, max_size=12))
+def test_the_alignment_is_the_earliest_of_the_longest(pairs):
+    expected = [earliest(*pair) for pair in pairs]
+    assert lcs_alignments(pairs, load_encoder(MINILM)) == expected
 
 
 # Several pairs per example, because the encoder is called once for all steps.
