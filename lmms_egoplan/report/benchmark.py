@@ -86,6 +86,10 @@ class BenchmarkReport(ABC, Generic[Task]):
     def gallery_answer(self, answer: Answer) -> document.ShownAnswer:
         """Convert an answer for the gallery."""
 
+    def peoples_rating(self, _task: Task, _answer: Answer) -> document.PeoplesRating | None:
+        """Return people's rating of the same answer; None if there is none."""
+        return None
+
     def figures(self) -> Iterable[document.Figure | None]:
         """Return the figures in order; None for a figure that the runs do not fill."""
         return ()
@@ -270,12 +274,12 @@ class BenchmarkReport(ABC, Generic[Task]):
         return ranked(lines, self.differences)
 
     @cached_property
-    def answers(self) -> dict[Key, dict[str, Answer]]:
-        """The answers to each question with samples, by the run's name in the gallery."""
-        answers: dict[Key, dict[str, Answer]] = {}
+    def answers(self) -> dict[Key, dict[document.AnswerKey, Answer]]:
+        """The answers to each question with samples, by run and task."""
+        answers: dict[Key, dict[document.AnswerKey, Answer]] = {}
         for task in self.tasks:
             for key, answer in (task.answers or {}).items():
-                answers.setdefault(key, {})[task.gallery] = answer
+                answers.setdefault(key, {})[task.run.name, task.task] = answer
         return answers
 
     @cached_property

@@ -28,7 +28,6 @@ def changes_of(report: BenchmarkReport[Any]) -> Iterator[document.Change]:
                 earlier=(earlier.source.time, earlier.main.value),
                 later=(later.source.time, later.main.value),
                 changed=tuple(changed_settings(earlier.source.provenance, later.source.provenance)),
-                gallery=(earlier.gallery, later.gallery),
             )
 
 

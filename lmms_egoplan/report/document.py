@@ -95,7 +95,6 @@ class Headline:
     ranked: number of ranked runs.
     is_demo: true if the score is meaningless.
     protocol: task, version, media and judge, in a few words.
-    gallery: name of the run's answers in the gallery; "" for the run's name.
     is_main: true for the score of the run that stands for the benchmark in the table of results.
     checkpoint: identity of the model (`Run.checkpoint`); "" if unknown.
     remarks: what a reader should know about the score, in sentences, though it is comparable.
@@ -121,7 +120,6 @@ class Headline:
     ranked: int = 0
     is_demo: bool = False
     protocol: str = ""
-    gallery: str = ""
     is_main: bool = False
     checkpoint: str = ""
     remarks: tuple[str, ...] = ()
@@ -176,7 +174,10 @@ class Reference:
 
 @dataclass(frozen=True)
 class Group:
-    """A run's main score over the questions of one group. For `no_interval` see `Headline`."""
+    """A run's main score over the questions of one group. For `no_interval` see `Headline`.
+
+    task: name of the run's task; "" for a baseline without a model.
+    """
 
     name: str
     run: str
@@ -184,6 +185,7 @@ class Group:
     interval: tuple[float, float] | None
     no_interval: str
     questions: int
+    task: str = ""
 
 
 @dataclass(frozen=True)
@@ -214,7 +216,6 @@ class Change:
     difference: later minus earlier.
     earlier, later: date and score of each.
     changed: changed settings, one line each.
-    gallery: names of the earlier and the later run's answers in the gallery.
     """
 
     task: str
@@ -222,7 +223,6 @@ class Change:
     earlier: tuple[str, float | None]
     later: tuple[str, float | None]
     changed: tuple[str, ...]
-    gallery: tuple[str, str]
     models: str = ""
 
 
@@ -258,6 +258,52 @@ class Section:
 
 
 @dataclass(frozen=True)
+class ShownPart:
+    """A part of an answer that has its own reference and rating.
+
+    name: name of the part, which is also the name of its reference.
+    text: the part in the model's words; None if it is missing.
+    rating: the rating, or the reason why there is none, in words.
+    judgement: the judge's words.
+    """
+
+    name: str
+    text: str | None
+    rating: str
+    judgement: str | None = None
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """The steps of a plan that a gold plan has in the same order.
+
+    gold: name of the gold plan, see `Item.golds`.
+    length: length of the longest common subsequence, in steps.
+    steps: number of steps of the longer plan.
+    norm: `length` divided by `steps`, the score of the plan.
+    pairs: positions, from 0, in the plan and in the gold plan; None if they were not logged.
+    """
+
+    gold: str
+    length: int
+    steps: int
+    norm: float
+    pairs: tuple[tuple[int, int], ...] | None
+
+
+@dataclass(frozen=True)
+class PeoplesRating:
+    """People's rating of an answer.
+
+    text: the rating with its scale, in words.
+    is_disputed: true if the judge's rating is clearly different. Each benchmark defines this.
+    """
+
+    text: str
+    is_disputed: bool
+
+
+@dataclass(frozen=True)
 class ShownAnswer:
     """One run's answer to one question, for the gallery.
 
@@ -273,6 +319,11 @@ class ShownAnswer:
     task: name and version of the task; the version is None if unknown.
     gain: nats that the video adds to the right choice, and to its margin over the best wrong one;
     None if unknown.
+    parts: the parts of `text` with their ratings; empty if the answer is rated as a whole.
+    steps: the steps of a plan; None for other answers.
+    alignments: the plan compared with each gold plan.
+    people: people's rating of the answer; None if people did not rate it.
+    is_demo: true if the rating is meaningless.
     """
 
     verdict: Verdict
@@ -286,6 +337,15 @@ class ShownAnswer:
     tokens: tuple[int, int] | None = None
     task: tuple[str, str | None] | None = None
     gain: tuple[float | None, float | None] = (None, None)
+    parts: tuple[ShownPart, ...] = ()
+    steps: tuple[str, ...] | None = None
+    alignments: tuple[Alignment, ...] = ()
+    people: PeoplesRating | None = None
+    is_demo: bool = False
+
+
+AnswerKey = tuple[str, str]
+"""Names of the run and of the task that an answer is from."""
 
 
 @dataclass(frozen=True)
@@ -297,7 +357,9 @@ class Item:
     facts: attributes to filter by: source, dimension, scenario, setting, ...
     references: the right answers, by name.
     images: function that reads the images; None if they are not available.
-    answers: answers by run, or by ``"name (task)"`` if a run has several tasks with this question.
+    golds: steps of the gold plans, by the names in `references`.
+    answers: answers by run and task.
+    tasks: names of the benchmark's tasks, the main task first.
     title: distinguishing text for the list; "" for the question itself.
     video: id of the question's video; None if it has none, or if it is unknown.
     identity: digest that only this question has, in any report. Other data may use the same `key`.
@@ -311,8 +373,10 @@ class Item:
     choices: tuple[str, ...] = ()
     gold: int | None = None
     references: dict[str, str] = field(default_factory=dict)
+    golds: dict[str, tuple[str, ...]] = field(default_factory=dict)
     images: Images | None = None
-    answers: dict[str, ShownAnswer] = field(default_factory=dict)
+    answers: dict[AnswerKey, ShownAnswer] = field(default_factory=dict)
+    tasks: tuple[str, ...] = ()
     title: str = ""
     video: str | None = None
     identity: str = ""

@@ -6,15 +6,17 @@ from typing import Any
 
 from lmms_egoplan.report import document
 from lmms_egoplan.report.benchmark import BenchmarkReport
-from lmms_egoplan.report.scores import Answer
+from lmms_egoplan.report.scores import Answer, ScoredTask
 
 
 def gallery_items(report: BenchmarkReport[Any]) -> list[document.Item]:
     """Return the questions for the gallery, with the logged answers."""
     items: list[document.Item] = []
     uses: dict[str, int] = {}
-    # Names in the gallery of the runs with meaningless scores.
-    demo_runs = {task.gallery for task in report.tasks if task.is_demo}
+    tasks: dict[document.AnswerKey, ScoredTask] = {}
+    for task in report.tasks:
+        tasks[task.run.name, task.task] = task
+    task_names = _task_names(report)
     for key in report.question_order(report.answers):
         answers = report.answers[key]
         name = next(iter(answers.values())).id
@@ -28,31 +30,34 @@ def gallery_items(report: BenchmarkReport[Any]) -> list[document.Item]:
         )
         identity = hashlib.sha256(repr(key).encode()).hexdigest()[:12]
         shown_answers = {
-            run: _shown_answer(report, answer, is_demo=run in demo_runs)
-            for run, answer in answers.items()
+            answer_key: _shown_answer(report, tasks[answer_key], answer)
+            for answer_key, answer in answers.items()
         }
-        items.append(replace(item, answers=shown_answers, video=video, identity=identity))
+        items.append(
+            replace(item, answers=shown_answers, video=video, identity=identity, tasks=task_names)
+        )
     return items
 
 
-def _shown_answer(
-    report: BenchmarkReport[Any], answer: Answer, *, is_demo: bool
-) -> document.ShownAnswer:
-    """Convert an answer for the gallery, with what the harness logged.
+def _task_names(report: BenchmarkReport[Any]) -> tuple[str, ...]:
+    """Return the names of the benchmark's tasks: the main task, other own tasks, conditions."""
 
-    Args:
-        report: the benchmark's report.
-        answer: the answer.
-        is_demo: true if the run's scores are meaningless.
-    """
-    gallery_answer = report.gallery_answer(answer)
-    rating = gallery_answer.rating
-    if is_demo:
-        rating = f"{document.DEMO}; {rating}" if rating else document.DEMO
+    def position(task: ScoredTask) -> tuple[bool, bool]:
+        is_main = task.name == task.run.name
+        return not is_main, task.shortcut is not None
+
+    return tuple(dict.fromkeys(task.task for task in sorted(report.tasks, key=position)))
+
+
+def _shown_answer(
+    report: BenchmarkReport[Any], task: ScoredTask, answer: Answer
+) -> document.ShownAnswer:
+    """Convert an answer for the gallery, with what the harness logged and people's rating."""
     return replace(
-        gallery_answer,
+        report.gallery_answer(answer),
         prompt=answer.prompt,
         tokens=answer.tokens,
         task=answer.task,
-        rating=rating or None,
+        people=report.peoples_rating(task, answer),
+        is_demo=task.is_demo,
     )

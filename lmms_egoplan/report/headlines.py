@@ -37,7 +37,6 @@ def headline_of(task: ScoredTask, spec: Spec) -> document.Headline:
         no_interval="" if main.value is None else why_no_interval_of(main, spec.clusters),
         apart=task.objections,
         is_demo=task.is_demo,
-        gallery=task.gallery,
         checkpoint=task.run.checkpoint,
         remarks=("The model has no chat template.",) if task.chat_template == NO_TEMPLATE else (),
     )

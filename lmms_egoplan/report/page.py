@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from functools import lru_cache
-from itertools import chain, groupby
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -59,7 +59,10 @@ def write_page(
     Raises:
         OSError: the folder is not writable.
     """
-    gallery = write_gallery(out, items, progress, pictures, images) if items else None
+    gallery = None
+    if items:
+        models = [run.name for run in runs]
+        gallery = write_gallery(out, items, progress, pictures, images, models)
     figures = {}
     drawn = [figure for section in sections for figure in section.figures]
     for done, figure in enumerate(drawn, 1):
@@ -86,7 +89,7 @@ def write_page(
         runs=[(run.name, f"{run.model}, {run.harness}, {run.time}") for run in runs],
         skipped=skipped,
         gallery=gallery,
-        answered=set(chain.from_iterable(item.answers for item in items)),
+        answered={key for item in items for key in item.answers},
     )
     write_whole(out / "index.html", page)
     return gallery

@@ -110,11 +110,6 @@ class ScoredTask(ABC):
         return self.run.source(*(task_run.task for task_run in self.task_runs))
 
     @property
-    def gallery(self) -> str:
-        """The name of the answers in the gallery."""
-        return self.name
-
-    @property
     def question_set(self) -> str:
         """The name of the question set, see `coverage_fields`."""
         return self.text("question_set") or OFFICIAL

@@ -49,19 +49,21 @@ def _slice(
         attribute: the attribute.
         groups_of: returns the groups of an answer by attribute.
     """
-    members: dict[str, dict[str, list[Answer]]] = {}
+    members: dict[str, dict[document.AnswerKey, list[Answer]]] = {}
     for task in report.main_tasks():
         for answer in (task.answers or {}).values():
             group = groups_of(task, answer).get(attribute)
             if group is not None:
-                members.setdefault(group, {}).setdefault(task.gallery, []).append(answer)
+                by_task = members.setdefault(group, {})
+                by_task.setdefault((task.run.name, task.task), []).append(answer)
     is_audit = bool(members.keys() & {*DEGREES})
     if not is_audit and not 2 <= len(members) <= _MOST_GROUPS:
         return
     groups = []
     for name in sorted(members, key=_sort_key(report.SPEC.group_order.get(attribute, DEGREES))):
-        for run, answers in members[name].items():
-            groups.append(group_of(name, run, report.mean_over(answers), report.SPEC.clusters))
+        for (run, task_name), answers in members[name].items():
+            group = group_of(name, run, report.mean_over(answers), report.SPEC.clusters)
+            groups.append(replace(group, task=task_name))
     yield document.Slice(attribute, tuple(groups))
 
 

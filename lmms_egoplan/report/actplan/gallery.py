@@ -7,7 +7,7 @@ from lmms_egoplan.benchmarks.actplan.instances import parse_id
 from lmms_egoplan.benchmarks.actplan.prepare import SPLIT
 from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.report.actplan.answers import key_of
-from lmms_egoplan.report.document import Images, ShownAnswer, Verdict
+from lmms_egoplan.report.document import Alignment, Images, ShownAnswer, Verdict
 from lmms_egoplan.report.prepared import with_images
 from lmms_egoplan.report.scores import Answer, Key
 
@@ -43,25 +43,58 @@ def question_fields(
     instance = parse_id(first.id)
     if instance:
         facts["scene"] = instance.scene
-    references = {}
+    golds = {}
     for gold_plan, steps in enumerate(first.record.golds, 1):
         if steps:
-            references[f"Gold plan {gold_plan}"] = "\n".join(steps)
+            golds[_gold_name(gold_plan)] = tuple(steps)
     return {
         "question": text.strip(),
         "facts": facts,
-        "references": references,
+        "references": {name: "\n".join(steps) for name, steps in golds.items()},
+        "golds": golds,
         "images": images if saw_images else None,
     }
 
 
+def _gold_name(number: int) -> str:
+    """Return the name of gold plan 1 or 2."""
+    return f"Gold plan {number}"
+
+
 def shown_answer(answer: Answer) -> ShownAnswer:
-    """Return a plan with its verdict."""
+    """Return a plan with its verdict, compared with each gold plan."""
     score = answer.record.score
     text = "\n".join(score.official) or "(nothing)"
     if score.parsed != score.official:
         text += f"\n\nRead as {len(score.parsed)} steps:\n" + "\n".join(score.parsed)
-    return ShownAnswer(_verdict(answer), text, rating="; ".join(_ratings(answer)))
+    return ShownAnswer(
+        _verdict(answer),
+        text,
+        rating="; ".join(_ratings(answer)),
+        steps=tuple(score.official),
+        alignments=tuple(_alignments(answer)),
+    )
+
+
+def _alignments(answer: Answer) -> Iterator[Alignment]:
+    """Yield the comparison of the official reading with each gold plan that exists."""
+    score = answer.record.score
+    # Blank lines of a gold plan count as steps in this reading.
+    gold_lengths = score.reference_lines or score.reference_lengths
+    norms = [answer.scores["lcs_norm"], answer.scores["lcs_norm_gold_2"]]
+    all_pairs = score.alignments or [None] * len(score.lcs_each)
+    for number, (length, norm) in enumerate(zip(score.lcs_each, norms, strict=False), 1):
+        steps = gold_lengths[number - 1]
+        if length is None or norm is None or steps is None:
+            continue
+        pairs = all_pairs[number - 1]
+        yield Alignment(
+            gold=_gold_name(number),
+            length=length,
+            steps=max(len(score.official), steps),
+            norm=norm,
+            pairs=None if pairs is None else tuple((plan, gold) for plan, gold in pairs),
+        )
 
 
 def _verdict(answer: Answer) -> Verdict:
@@ -81,14 +114,11 @@ def _verdict(answer: Answer) -> Verdict:
 
 
 def _ratings(answer: Answer) -> Iterator[str]:
-    """Yield the scores of a plan in words."""
+    """Yield the scores of a plan in words, without those of its `_alignments`."""
     score = answer.record.score
     scores = answer.scores
-    for plan, measure in enumerate(("lcs_norm", "lcs_norm_gold_2"), 1):
-        if scores[measure] is not None:
-            yield f"normalised LCS with gold plan {plan} {scores[measure]:.3f} of 1"
     if score.parsed != score.official and scores["lcs_norm_parsed"] is not None:
-        yield f"parsed {scores['lcs_norm_parsed']:.3f}"
+        yield f"normalised LCS of the parsed plan {scores['lcs_norm_parsed']:.3f} of 1"
     if score.form_validity is not None:
         yield f"form validity {score.form_validity:.2f}"
     if score.bleurt is not None:

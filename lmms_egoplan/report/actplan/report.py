@@ -38,7 +38,7 @@ from lmms_egoplan.report.actplan.tables import (
 from lmms_egoplan.report.answers import read_tasks
 from lmms_egoplan.report.benchmark import BenchmarkReport
 from lmms_egoplan.report.conditions import condition_figure, condition_table
-from lmms_egoplan.report.document import Figure, Images, ShownAnswer
+from lmms_egoplan.report.document import Figure, Images, PeoplesRating, ShownAnswer
 from lmms_egoplan.report.prepared import read_prepared
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.scores import Answer, Key
@@ -112,15 +112,28 @@ class ActPlanReport(BenchmarkReport[Planned]):
 
     def labels(self, task: Planned, answer: Answer) -> Mapping[str, str]:
         """Return people's verdicts on the same plan, and the types of errors that they marked."""
-        plan = self._labelled.get(
-            (answer.id, tuple(answer.record.score.official), not task.is_text_only)
-        )
+        plan = self._labelled_plan(task, answer)
         if plan is None:
             return {}
         flags = {name: getattr(plan, name) for name in VERDICTS}
         for key, title in ERRORS.items():
             flags[title[0].lower() + title[1:]] = key in plan.errors
         return {f"people: {name}": "yes" if is_set else "no" for name, is_set in flags.items()}
+
+    def peoples_rating(self, task: Planned, answer: Answer) -> PeoplesRating | None:
+        """Return people's verdict. It is disputed if the classifier has the other verdict."""
+        plan = self._labelled_plan(task, answer)
+        if plan is None:
+            return None
+        verdict = answer.record.score.bleurt
+        is_disputed = verdict is not None and verdict != plan.correct
+        return PeoplesRating("correct" if plan.correct else "wrong", is_disputed)
+
+    def _labelled_plan(self, task: Planned, answer: Answer) -> marks.LabelledPlan | None:
+        """Return the same plan as people labelled it; None if they did not."""
+        return self._labelled.get(
+            (answer.id, tuple(answer.record.score.official), not task.is_text_only)
+        )
 
     @cached_property
     def _labelled(self) -> dict[tuple[str, tuple[str, ...], bool], marks.LabelledPlan]:

@@ -13,7 +13,7 @@ from lmms_egoplan.benchmarks.egointent.prepare import SPLIT
 from lmms_egoplan.benchmarks.egointent.prompts import FIELDS, TITLES
 from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.media.frames import read_video_frames
-from lmms_egoplan.report.document import Images, ShownAnswer, Verdict
+from lmms_egoplan.report.document import Images, ShownAnswer, ShownPart, Verdict
 from lmms_egoplan.report.scores import Answer, Key
 
 # Number of frames that the gallery shows.
@@ -72,6 +72,7 @@ def shown_answer(answer: Answer) -> ShownAnswer:
         rating="; ".join(rating_parts),
         judgement="\n".join(judgements) or None,
         reply=step.reply or None,
+        parts=tuple(_part(step, field) for field in FIELDS),
     )
 
 
@@ -82,6 +83,16 @@ def _verdict(mean: float | None) -> Verdict:
     if mean >= RIGHT:
         return "right"
     return "wrong" if mean < WRONG else "partly"
+
+
+def _part(step: GradedStep, field: str) -> ShownPart:
+    rating = step.ratings[field]
+    return ShownPart(
+        name=TITLES[field],
+        text=step.fields.get(field),
+        rating=f"not judged: {step.errors[field]}" if rating is None else f"{rating:g} of 100",
+        judgement=step.judgements.get(field),
+    )
 
 
 def _field_line(step: GradedStep, field: str) -> str:

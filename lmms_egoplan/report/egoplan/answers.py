@@ -1,6 +1,5 @@
 """Read the answers of runs to either benchmark's questions, and compute accuracies."""
 
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -127,19 +126,12 @@ class Series(ScoredTask):
     Attributes:
         of: The benchmark's questions.
         model: The run's model; see `_models`.
-        is_only: True if no other task of the run has answers.
     """
 
     largest: ClassVar[float] = 1
 
     of: Questions
     model: str = ""
-    is_only: bool = True
-
-    @property
-    def gallery(self) -> str:
-        """The run's name, with the task's name if several tasks of the run have answers."""
-        return self.run.name if self.is_only else f"{self.run.name} ({self.task})"
 
     @property
     def is_ranked(self) -> bool:
@@ -312,12 +304,7 @@ def read_series(runs: Sequence[Run], of: Questions) -> list[Series]:
         read_tasks(partial(Series, of=of), runs, of.prepared.benchmark, of.main_task, read)
     )
     models = _models({task.run.name: task.run.model for task in series})
-    num_with_answers = Counter(task.run.name for task in series if task.answers is not None)
-    labelled = []
-    for task in series:
-        run = task.run.name
-        is_only = num_with_answers[run] == 1
-        labelled.append(replace(task, model=models[run], is_only=is_only))
+    labelled = [replace(task, model=models[task.run.name]) for task in series]
     order = list(models)
 
     def position(task: Series) -> tuple[int, bool, bool]:

@@ -8,7 +8,7 @@ from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimensi
 from lmms_egoplan.benchmarks.egothink.prepare import FORMATS
 from lmms_egoplan.report.benchmark import BenchmarkReport
 from lmms_egoplan.report.conditions import condition_figure, condition_table
-from lmms_egoplan.report.document import Figure, Images, ShownAnswer
+from lmms_egoplan.report.document import Figure, Images, PeoplesRating, ShownAnswer
 from lmms_egoplan.report.egothink.answer_files import PEOPLE, RatedAnswer
 from lmms_egoplan.report.egothink.answers import CAPABILITIES, SINGLE, EgoThinkTask, read_graded
 from lmms_egoplan.report.egothink.corrected import corrected_table
@@ -113,6 +113,18 @@ class EgoThinkReport(BenchmarkReport[EgoThinkTask]):
         """Return the people's rating of the same answer."""
         rating = self._rated.get((answer.id, answer.record.answer))
         return {} if rating is None else {_PEOPLE: _GRADES.get(rating, "between these")}
+
+    def peoples_rating(self, _task: EgoThinkTask, answer: Answer) -> PeoplesRating | None:
+        """Return people's mean rating.
+
+        It is disputed if the judge's rating differs by more than half of the scale.
+        """
+        rating = self._rated.get((answer.id, answer.record.answer))
+        if rating is None:
+            return None
+        judged = answer.record.rating
+        is_disputed = judged is not None and abs(judged - rating) > 0.5
+        return PeoplesRating(f"{rating:.3g} of 1", is_disputed)
 
     @cached_property
     def _people(self) -> list[RatedAnswer]:

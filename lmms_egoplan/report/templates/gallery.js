@@ -5,21 +5,35 @@ const PAGE = 25;
 const TYPING_MS = 250;
 const MOST_NAMES = 10;
 
+// Read the index. An answer has the run's number, the task, the letter of its verdict, and perhaps gains.
 function readIndex() {
   const data = JSON.parse(byId("index").textContent);
-  const items = data.items.map(([key, question, benchmark, coded, verdicts, picture, gains], position) => {
+  const items = data.items.map(([key, question, benchmark, coded, verdicts, picture], position) => {
     const facts = new Map();
     for (let i = 0; i < coded.length; i += 2) {
       const [name, values] = data.facts[coded[i]];
       facts.set(name, values[coded[i + 1]]);
     }
-    return { position, key, question, benchmark: data.benchmarks[benchmark], facts, verdicts, picture, gains };
+    const answers = [];
+    data.columns[benchmark].forEach(([run, task], column) => {
+      const letter = verdicts[column];
+      if (letter !== NONE) answers.push({ column, run, name: data.runs[run], task: data.tasks[task], letter, isDisputed: false });
+    });
+    return { position, key, question, benchmark: data.benchmarks[benchmark], facts, answers, picture };
   });
-  return { ...data, items };
+  const answerOf = (position, column) => items[position].answers.find((answer) => answer.column === column);
+  for (const [position, entries] of Object.entries(data.gains)) {
+    for (const [column, gain, margin] of entries) Object.assign(answerOf(position, column), { gain, margin });
+  }
+  for (const [position, columns] of Object.entries(data.disputed)) {
+    for (const column of columns) answerOf(position, column).isDisputed = true;
+  }
+  const tasksOf = new Map(data.benchmarks.map((benchmark, i) => [benchmark, [...new Set(data.columns[i].map(([, task]) => data.tasks[task]))]]));
+  return { ...data, items, tasksOf };
 }
 
 // Parse an address of the gallery; null for other addresses. All parts after #gallery are optional:
-// #gallery/KEY?text=..&benchmark=..&run=..&verdict=..&show=..&sort=..&one=..&two=..&fact:NAME=..&page=..&question=..
+// #gallery/KEY?text=..&benchmark=..&task=..&run=..&verdict=..&show=..&sort=..&one=..&two=..&fact:NAME=..&page=..&question=..
 function parsed(hash) {
   const match = /^#gallery(?:\/([^?]*))?(?:\?(.*))?$/.exec(hash);
   if (!match) return null;
@@ -36,6 +50,7 @@ function gallery() {
   const field = form.elements;
   const list = byId("items");
   const dialog = byId("item");
+  const savedButtons = [...byId("saved").querySelectorAll("button")];
   const several = index.benchmarks.length > 1;
   let matches = index.items;
   let page = 0;
@@ -52,10 +67,8 @@ function gallery() {
   let isLeaving = false; // True while the browser steps back from a closed question to the list.
 
   const titleOf = (benchmark) => byId(`${benchmark}-title`)?.textContent ?? benchmark;
-  const scored = (item) => [...item.verdicts].filter((letter) => letter !== NONE && letter !== "u");
-  const letterBy = (item, run) => item.verdicts[index.runs.indexOf(run)] ?? NONE;
   const factSelects = () => [...byId("facts").querySelectorAll("select")];
-  const sorts = { gain: [1, -1], "gain-up": [1, 1], margin: [2, -1], "margin-up": [2, 1] }; // Position in an entry of `gains`, and sign.
+  const sorts = { gain: ["gain", -1], "gain-up": ["gain", 1], margin: ["margin", -1], "margin-up": ["margin", 1] }; // Field of an answer, and sign.
   const quoted = (text) => ["\u201c", make("bdi", {}, text), "\u201d"];
 
   function fill(select, options, value) {
@@ -73,17 +86,41 @@ function gallery() {
     else select.selectedIndex = 0;
   }
 
-  // The available runs and facts depend on the benchmark. Without a benchmark, only the given facts are available.
+  // Return the answers in the chosen task. Without a task, it is the first one with an answer, of the chosen model if there is one.
+  function answersOf(item, task = field.task.value, run = field.run.value) {
+    const first = item.answers.find((answer) => !run || answer.name === run) ?? item.answers[0];
+    return item.answers.filter((answer) => answer.task === (task || first.task));
+  }
+
+  const scored = (answers) => answers.filter((answer) => answer.letter !== "u");
+  const isWrong = (answers) => scored(answers).length > 0 && scored(answers).every((answer) => answer.letter === "w");
+
+  // True if two models have different verdicts: any two, or the chosen ones.
+  function isSplit(answers, one = "", two = "") {
+    const [firsts, seconds] = [one, two].map((name) => scored(answers).filter((answer) => !name || answer.name === name));
+    return firsts.some((first) => seconds.some((second) => first.letter !== second.letter));
+  }
+
+  const saved = {
+    wrong: isWrong,
+    differ: isSplit,
+    disputed: (answers) => answers.some((answer) => answer.isDisputed),
+  };
+
+  // The available models, tasks and facts depend on the benchmark. Without a benchmark, only the given facts are available.
   function offer(names = []) {
     const benchmark = index.benchmarks.includes(field.benchmark.value) ? field.benchmark.value : "";
     const items = index.items.filter((item) => !benchmark || item.benchmark === benchmark);
-    const available = index.runs.map((name, i) => [name, `${i + 1} ${name}`]).filter((_, i) => items.some((item) => item.verdicts[i] !== NONE));
-    fill(field.run, [["", "any run"], ...available], field.run.value);
-    fill(field.one, available, field.one.value);
-    fill(field.two, available, field.two.value);
-    if (field.one.value === field.two.value && available.length > 1) field.two.value = available.find(([name]) => name !== field.one.value)[0];
-    field.show.options[2].disabled = available.length < 2;
-    byId("legend").replaceChildren(...available.map(([name]) => make("li", {}, make("b", {}, String(index.runs.indexOf(name) + 1)), " ", make("bdi", { class: "name" }, name))));
+    const numbers = new Set(items.flatMap((item) => item.answers.map((answer) => answer.run)));
+    const available = index.runs.filter((_, run) => numbers.has(run));
+    const options = available.map((name) => [name, name]);
+    const tasks = benchmark ? index.tasksOf.get(benchmark) : [...new Set([...index.tasksOf.values()].flat())];
+    const hasOthers = benchmark ? tasks.length > 1 : tasks.length > index.benchmarks.length;
+    fill(field.task, [["", benchmark ? `main task (${tasks[0]})` : "main tasks"], ...tasks.map((name) => [name, name])], field.task.value);
+    field.task.parentElement.hidden = !hasOthers;
+    fill(field.run, [["", "any model"], ...options], field.run.value);
+    for (const name of ["one", "two"]) fill(field[name], [["", "any model"], ...options], field[name].value);
+    byId("legend").replaceChildren(...available.map((name) => make("li", {}, chip(index.runs.indexOf(name)), " ", make("bdi", { class: "name" }, name))));
     const known = index.facts.map(([name]) => name).filter((name) => benchmark || names.includes(name));
     byId("facts").replaceChildren(...[...new Set([...known, ...names])].flatMap((name) => {
       const used = new Set(items.map((item) => item.facts.get(name)).filter((value) => value !== undefined));
@@ -98,7 +135,7 @@ function gallery() {
     const filters = new URLSearchParams();
     const add = (name, value) => { if (value) filters.set(name, value); };
     add("text", field.text.value.trim());
-    for (const name of ["benchmark", "run", "verdict", "show", "sort"]) add(name, field[name].value);
+    for (const name of ["benchmark", "task", "run", "verdict", "show", "sort"]) add(name, field[name].value);
     if (field.show.value === "differ") for (const name of ["one", "two"]) add(name, field[name].value);
     for (const select of factSelects()) if (select.value) filters.set(`fact:${select.dataset.fact}`, select.value.slice(1));
     if (!several && [...filters].length === 1) filters.delete("benchmark"); // The only one, and no choice.
@@ -116,10 +153,11 @@ function gallery() {
     const rest = new Map(filters);
     const take = (name) => { const value = rest.get(name) ?? ""; rest.delete(name); return value; };
     field.text.value = take("text");
-    for (const name of ["one", "two"]) field[name].replaceChildren();
+    for (const name of ["task", "run", "one", "two"]) field[name].replaceChildren();
     choose(field.benchmark, take("benchmark"));
     offer([...rest.keys()].filter((name) => name.startsWith("fact:")).map((name) => name.slice(5)));
-    for (const name of ["run", "verdict", "show", "sort"]) choose(field[name], take(name));
+    for (const name of ["task", "run", "verdict", "show", "sort"]) choose(field[name], take(name));
+    field.task.parentElement.hidden &&= !field.task.value;
     for (const name of ["one", "two"]) {
       const value = take(name);
       if (value && field.show.value === "differ") choose(field[name], value);
@@ -134,35 +172,30 @@ function gallery() {
 
   function test() {
     const facts = factSelects().filter((select) => select.value);
-    const [benchmark, run, verdict, show, one, two] = ["benchmark", "run", "verdict", "show", "one", "two"].map((name) => field[name].value);
+    const [benchmark, task, run, verdict, show, one, two] = ["benchmark", "task", "run", "verdict", "show", "one", "two"].map((name) => field[name].value);
     const isNone = unread.length || [field.show, field.sort].some((select) => select.selectedOptions[0].dataset.unknown !== undefined);
     return (item) => {
       if (isNone || (benchmark && item.benchmark !== benchmark)) return false;
-      const letters = (run ? letterBy(item, run) : item.verdicts).replaceAll(NONE, "");
-      if (!letters && run) return false;
-      if (verdict && !letters.includes(verdict)) return false;
+      const answers = answersOf(item, task, run);
+      const own = answers.filter((answer) => !run || answer.name === run);
+      if (!own.length || (verdict && !own.some((answer) => answer.letter === verdict))) return false;
       if (facts.some((select) => `=${item.facts.get(select.dataset.fact)}` !== select.value)) return false;
-      if (show === "wrong" && !(scored(item).length && scored(item).every((letter) => letter === "w"))) return false;
-      if (show === "differ") {
-        const pair = [letterBy(item, one), letterBy(item, two)];
-        if (pair[0] === pair[1] || pair.some((letter) => letter === NONE || letter === "u")) return false;
-      }
-      return true;
+      return !show || saved[show](answers, one, two);
     };
   }
 
-  // Return the mean gain of the chosen run, or of all runs that have one; undefined if there is none.
-  function gainOf(item, position = 1) {
-    const run = index.runs.indexOf(field.run.value);
-    const gains = item.gains.filter(([number]) => run < 0 || number === run).map((entry) => entry[position]);
+  // Return the mean gain of the chosen model, or of all models that have one; undefined if there is none.
+  function gainOf(item, name = "gain") {
+    const run = field.run.value;
+    const gains = item.answers.filter((answer) => answer[name] !== undefined && (!run || answer.name === run)).map((answer) => answer[name]);
     return gains.length ? gains.reduce((sum, gain) => sum + gain, 0) / gains.length : undefined;
   }
 
   // Sort questions by the gain. Questions without one come last.
   function sorted(items) {
-    const [position, sign] = sorts[field.sort.value] ?? [];
-    if (!position) return items;
-    const gains = new Map(items.map((item) => [item, gainOf(item, position)]));
+    const [name, sign] = sorts[field.sort.value] ?? [];
+    if (!name) return items;
+    const gains = new Map(items.map((item) => [item, gainOf(item, name)]));
     return [...items].sort((one, two) => {
       const [a, b] = [gains.get(one), gains.get(two)];
       return a === undefined || b === undefined ? (a === undefined) - (b === undefined) : sign * (a - b);
@@ -211,14 +244,16 @@ function gallery() {
 
   function row(item, filters) {
     const gain = gainOf(item);
-    const marks = [...item.verdicts].map((letter, i) => (letter === NONE ? null : mark(letter, i + 1, `${index.runs[i]}: ${VERDICTS[letter][1]}`)));
-    const spoken = [...item.verdicts].map((letter, i) => (letter === NONE ? "" : `run ${i + 1} ${VERDICTS[letter][1]}`)).filter(Boolean).join(", ");
+    const answers = answersOf(item);
+    const marks = answers.map((answer) => mark(answer, `${answer.name}: ${VERDICTS[answer.letter][1]}`));
+    const spoken = answers.map((answer) => `${answer.name} ${VERDICTS[answer.letter][1]}`).join(", ");
+    const isOther = !field.task.value && answers.length && answers[0].task !== index.tasksOf.get(item.benchmark)[0];
     const picture = item.picture ? make("img", { src: `gallery/images/${item.picture}`, alt: "", loading: "lazy" }) : "no picture";
     return make("li", {}, make("a", { href: addressOf(item, filters) },
       list.classList.contains("plain") ? null : make("span", { class: "thumb" }, picture),
       make("div", {}, make("p", { class: "question", dir: "auto" }, item.question),
-        gain === undefined ? null : make("p", { class: "about gain" }, `${field.run.value || item.gains.length < 2 ? "" : "mean "}gain ${signed(gain)}, margin ${signed(gainOf(item, 2))} nats`),
-        make("p", { class: "about" }, make("b", {}, item.key), [...item.facts].map(([name, value]) => `${name}: ${value}`).join(" \u00b7 "))),
+        gain === undefined ? null : make("p", { class: "about gain" }, `${field.run.value || item.answers.filter((answer) => answer.gain !== undefined).length < 2 ? "" : "mean "}gain ${signed(gain)}, margin ${signed(gainOf(item, "margin"))} nats`),
+        make("p", { class: "about" }, make("b", {}, item.key), [...(isOther ? [["task", answers[0].task]] : []), ...item.facts].map(([name, value]) => `${name}: ${value}`).join(" \u00b7 "))),
       make("span", { class: "marks", "aria-hidden": "true" }, ...marks), make("span", { class: "spoken" }, spoken)));
   }
 
@@ -239,13 +274,37 @@ function gallery() {
     byId("after").disabled = page === last;
     byId("pages").hidden = last === 0;
     if (current) locate();
+    offerSaved();
     notify();
+  }
+
+  // Count the questions of each saved filter in the chosen benchmark and task.
+  function offerSaved() {
+    const [benchmark, task] = [field.benchmark.value, field.task.value];
+    const items = index.items.filter((item) => !benchmark || item.benchmark === benchmark);
+    const answers = items.map((item) => answersOf(item, task, "")).filter((of) => of.length);
+    for (const button of savedButtons) {
+      const { show } = button.dataset;
+      const count = answers.filter((of) => saved[show](of)).length;
+      button.querySelector(".count").textContent = count.toLocaleString("en");
+      button.disabled = !count && field.show.value !== show;
+      button.setAttribute("aria-pressed", String(field.show.value === show));
+    }
+  }
+
+  // Set the filters to a saved one, or clear it. Benchmark and task stay.
+  function applySaved(button) {
+    const filters = new URLSearchParams();
+    for (const name of ["benchmark", "task"]) if (field[name].value) filters.set(name, field[name].value);
+    if (button.getAttribute("aria-pressed") !== "true") filters.set("show", button.dataset.show);
+    apply(filters);
+    changed(button);
   }
 
   // Show what the address asks for and this report lacks, and what the search could not read.
   function notify() {
     const title = index.benchmarks.includes(field.benchmark.value) ? titleOf(field.benchmark.value) : "this report";
-    const phrases = { benchmark: "belongs to the benchmark", run: "has an answer of the run", one: "has an answer of the run", two: "has an answer of the run", verdict: "has the verdict", show: "is listed by the filter", sort: "is in the order" };
+    const phrases = { benchmark: "belongs to the benchmark", task: "has an answer in the task", run: "has an answer of the model", one: "has an answer of the model", two: "has an answer of the model", verdict: "has the verdict", show: "is listed by the filter", sort: "is in the order" };
     const lines = [...form.querySelectorAll("option[data-unknown]:checked")].map((option) => {
       const select = option.parentElement;
       return [`No question of ${title} ${phrases[select.name] ?? `has the ${select.dataset.fact}`} `, ...quoted(option.dataset.unknown), "."];
@@ -325,7 +384,7 @@ function gallery() {
       if (current !== item) return;
       details = read;
       byId("item-json").disabled = false;
-      body.replaceChildren(...opened(item, details, index.runs));
+      body.replaceChildren(...opened(item, details, answersOf(item)[0]?.task));
     }, (file) => {
       if (current === item) body.append(make("p", { class: "remarks" }, `${file} could not be read. The folder \u201cgallery\u201d must be next to this page.`));
     }).finally(() => {
@@ -424,7 +483,7 @@ function gallery() {
   byId("item-close").addEventListener("click", () => dialog.close());
   byId("item-before").addEventListener("click", () => leaf(-1));
   byId("item-after").addEventListener("click", () => leaf(1));
-  byId("item-json").addEventListener("click", () => download(`${current.key.replace(/[^\w.-]+/g, "_")}.json`, asJson(current, details, index.runs, titleOf(current.benchmark))));
+  byId("item-json").addEventListener("click", () => download(`${current.key.replace(/[^\w.-]+/g, "_")}.json`, asJson(current, details, titleOf(current.benchmark))));
   byId("item-link").addEventListener("click", async () => {
     const box = byId("item-address");
     const identity = details?.identity ? { question: details.identity } : {};
@@ -461,8 +520,6 @@ function gallery() {
   form.addEventListener("pointerdown", () => { isKeyed = false; });
   form.addEventListener("input", ({ target }) => {
     if (target === field.benchmark) offer();
-    const other = { one: field.two, two: field.one }[target.name];
-    if (other?.value === target.value) other.selectedIndex = [...other.options].findIndex((option) => option.value !== target.value);
     if (target !== field.text) return changed(target);
     search += 1;
     clearTimeout(typing);
@@ -487,12 +544,17 @@ function gallery() {
     }
   });
 
-  const hasGains = index.items.some((item) => item.gains.length);
+  for (const button of savedButtons) button.addEventListener("click", () => applySaved(button));
+  const hasGains = Object.keys(index.gains).length > 0;
   field.sort.parentElement.hidden = !hasGains;
   if (!hasGains) field.sort.replaceChildren(field.sort.options[0]);
   fill(field.benchmark, [...(several ? [["", "all benchmarks"]] : []), ...index.benchmarks.map((key) => [key, titleOf(key)])], "");
   fill(field.verdict, [["", "any verdict"], ...Object.entries(VERDICTS).map(([letter, [sign, word]]) => [letter, `${sign} ${word}`])], "");
-  for (const id of ["filters", "found", "legend"]) byId(id).hidden = false;
+  const isDisputed = Object.keys(index.disputed).length > 0;
+  if (!isDisputed) field.show.querySelector("[value=disputed]").remove();
+  for (const button of savedButtons) button.hidden = button.dataset.show === "disputed" && !isDisputed;
+  byId("disputed-rule").hidden = !isDisputed;
+  for (const id of ["filters", "saved", "found", "legend"]) byId(id).hidden = false;
   offer();
   filter();
   route(true);
