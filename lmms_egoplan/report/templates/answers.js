@@ -55,12 +55,12 @@ function choices(details, answers) {
 
 function logProbability(answer, position) {
   const value = answer.logprobs[position];
-  if (value === null || value === undefined) return make("td", {}, make("span", { class: "missing", title: "no value" }, "\u2013"));
+  if (value === null || value === undefined) return make("td", {}, make("span", { class: "narrow", "aria-hidden": "true" }, chip(answer.run)), make("span", { class: "missing", title: "no value" }, "\u2013"));
   const best = Math.max(...answer.logprobs.filter((other) => other !== null));
   const bar = make("span", { class: "bar", "aria-hidden": "true" });
   bar.style.setProperty("--length", `${100 * Math.exp(value - best)}%`);
   const isChosen = position === answer.chosen;
-  return make("td", { class: isChosen ? "taken" : null }, value.toFixed(3).replace("-", "\u2212"), ...(isChosen ? [" ", badge("chosen")] : []), bar);
+  return make("td", { class: isChosen ? "taken" : null }, make("span", { class: "narrow", "aria-hidden": "true" }, chip(answer.run)), value.toFixed(3).replace("-", "\u2212"), isChosen ? make("span", { class: "spoken" }, " chosen") : null, bar);
 }
 
 // A table of answers: the reference once, then each model's rating and the judge's words.
@@ -144,7 +144,7 @@ function planColumns(details, answer) {
   const read = answer.text.split("\n\nRead as ")[1];
   return make("div", {}, 
     make("div", { class: "columns scroll", tabindex: "0", role: "region", "aria-label": `${answer.name} and the gold plans` },
-      planColumn("The model\u2019s plan", `${answer.steps.length.toLocaleString("en")} steps`, answer.steps, equal), ...columns),
+      planColumn("The model\u2019s plan", answer.steps.length === 1 ? "1 step" : `${answer.steps.length.toLocaleString("en")} steps`, answer.steps, equal), ...columns),
     make("p", { class: "rating" }, [answer.rating, answer.people && `people: ${answer.people}`, tokensOf(answer)].filter(Boolean).join("; "), answer.disputed ? badge("disagree", "w") : ""),
     read === undefined ? null : make("details", {}, make("summary", {}, `Read as ${read.split("\n")[0].replace(":", "")}`), make("p", { class: "prompt", dir: "auto", tabindex: "0" }, read.split("\n").slice(1).join("\n"))));
 }
