@@ -357,13 +357,13 @@ class Item:
     facts: attributes to filter by: source, dimension, scenario, setting, ...
     references: the right answers, by name.
     images: function that reads the images; None if they are not available.
-    golds: steps of the gold plans, by the names in `references`.
     answers: answers by run and task.
     tasks: names of the benchmark's tasks, the main task first.
     title: distinguishing text for the list; "" for the question itself.
     video: id of the question's video; None if it has none, or if it is unknown.
     identity: digest that only this question has, in any report. Other data may use the same `key`.
     "" if unknown.
+    golds: steps of the gold plans, by the names in `references`.
     """
 
     key: str
@@ -373,13 +373,13 @@ class Item:
     choices: tuple[str, ...] = ()
     gold: int | None = None
     references: dict[str, str] = field(default_factory=dict)
-    golds: dict[str, tuple[str, ...]] = field(default_factory=dict)
     images: Images | None = None
     answers: dict[AnswerKey, ShownAnswer] = field(default_factory=dict)
     tasks: tuple[str, ...] = ()
     title: str = ""
     video: str | None = None
     identity: str = ""
+    golds: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def write_files(

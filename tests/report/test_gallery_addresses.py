@@ -44,14 +44,19 @@ def question(number: int) -> Item:
         choices=(f"choice-{name}", "open the tap", MARKUP),
         gold=2,
         references={"Goal": f"goal-{name}"},
-        answers={ONE: one, TWO: two},
+        answers={(ONE, "plan_val"): one, (TWO, "plan_val"): two},
+        tasks=("plan_val", "plan_ranked"),
         video=f"video-{name}",
         identity=f"identity-{name}",
     )
 
 
 LOOK = Item(
-    "look/1", "look", "What is on the table?", {}, answers={TWO: ShownAnswer("wrong", "a cup")}
+    "look/1",
+    "look",
+    "What is on the table?",
+    {},
+    answers={(TWO, "look"): ShownAnswer("wrong", "a cup")},
 )
 ITEMS = [*map(question, range(COUNT)), LOOK]
 
@@ -60,12 +65,15 @@ def reordered(item: Item) -> Item:
     """Return the question with a further run, and the runs in another order."""
     return replace(
         item,
-        answers={OTHER: ShownAnswer("unscored", "none"), **dict(reversed(item.answers.items()))},
+        answers={
+            (OTHER, "plan_val"): ShownAnswer("unscored", "none"),
+            **dict(reversed(item.answers.items())),
+        },
     )
 
 
 def write(folder: Path, items: list[Item]) -> str:
-    runs = dict.fromkeys(name for item in items for name in item.answers)
+    runs = dict.fromkeys(name for item in items for name, _ in item.answers)
     write_page(folder, SECTIONS, items, [Run(name, Path(), "", "", "", {}) for name in runs], ())
     return (folder / "index.html").as_uri()
 
@@ -116,10 +124,11 @@ def keys(page) -> list[str]:
 
 def set_all_filters(page) -> None:
     page.select_option("[name=benchmark]", "plan")
+    page.click("[data-show=differ]")
     page.select_option("[name=run]", TWO)
     page.select_option("[name=verdict]", "r")
-    page.select_option("[name=show]", "differ")
     page.select_option("[name=one]", TWO)
+    page.select_option("[name=two]", ONE)
     page.select_option("[data-fact=scene]", "=kitchen & hall")
     page.fill("[name=text]", 'next? onerror="x" %41')
     count(page)
@@ -145,7 +154,7 @@ def test_all_filters_are_in_the_address(page, browser, other_address):
     assert (form(page), keys(page), count(page)) == before
     with watched_tab(browser, f"{other_address}#{urlsplit(page.url).fragment}") as elsewhere:
         assert count(elsewhere).startswith("23 of")
-        assert elsewhere.locator("[name=run] option:checked").inner_text() == f"2 {TWO}"
+        assert elsewhere.locator("[name=run] option:checked").inner_text() == TWO
         assert sorted(keys(elsewhere)) == sorted(before[1])
         assert not elsewhere.locator("#notice").is_visible()
     page.click("text=Clear filters")
@@ -172,12 +181,12 @@ def test_back_and_forward_restore_filters_without_many_entries(page):
     page.fill("[name=text]", "reason-101")
     assert keys(page) == ["plan/101"]
     for path, text, run, benchmark in (
-        ("go_back", "", f"1 {ONE}", "Plan"),
-        ("go_back", "", "any run", "Plan"),
-        ("go_back", "", "any run", "all benchmarks"),
-        ("go_forward", "", "any run", "Plan"),
-        ("go_forward", "", f"1 {ONE}", "Plan"),
-        ("go_forward", "reason-101", f"1 {ONE}", "Plan"),
+        ("go_back", "", ONE, "Plan"),
+        ("go_back", "", "any model", "Plan"),
+        ("go_back", "", "any model", "all benchmarks"),
+        ("go_forward", "", "any model", "Plan"),
+        ("go_forward", "", ONE, "Plan"),
+        ("go_forward", "reason-101", ONE, "Plan"),
     ):
         getattr(page, path)()
         page.wait_for_function(
@@ -278,8 +287,8 @@ def test_a_link_lands_on_the_gallery(browser, address):
 
 def test_an_open_question_has_an_address_below_the_filters(page):
     page.select_option("[name=run]", ONE)
-    page.select_option("[name=show]", "wrong")
-    page.select_option("[name=show]", "differ")
+    page.click("[data-show=wrong]")
+    page.click("[data-show=differ]")
     assert count(page).startswith("46 of")
     filters = query(page)
     page.click("#items li:nth-child(2) a")
@@ -291,7 +300,7 @@ def test_an_open_question_has_an_address_below_the_filters(page):
     page.keyboard.press("k")
     assert "#gallery/plan/150?" in page.url
     page.reload()
-    page.locator(".answers").wait_for()
+    page.locator("#item-body:not([aria-busy])").wait_for()
     assert page.locator("#item-place").inner_text() == "31 of 46"
     page.keyboard.press("Escape")
     page.wait_for_function(
@@ -304,7 +313,7 @@ def test_an_open_question_has_an_address_below_the_filters(page):
     page.go_forward()
     page.go_forward()
     page.wait_for_function("location.hash.startsWith('#gallery/plan/150')")
-    page.locator("dialog[open] .answers").wait_for()
+    page.locator("dialog[open] #item-body:not([aria-busy])").wait_for()
     page.go_back()
     page.locator("dialog").wait_for(state="hidden")
     page.wait_for_function("document.activeElement.textContent.includes('plan/150')")
@@ -420,7 +429,7 @@ def test_a_question_has_a_link_that_other_reports_resolve(page, browser, address
     assert part == "gallery/plan/007?verdict=r"
     for report, asked in ((address, "What is next in 007?"), (other_address, "Moved?")):
         with watched_tab(browser, f"{report}#gallery/plan/007?question=identity-007") as opened:
-            opened.locator(".answers").wait_for()
+            opened.locator("#item-body:not([aria-busy])").wait_for()
             assert opened.locator("dialog .asked").inner_text() == asked
     with watched_tab(browser, f"{other_address}#gallery/plan/007?question=none") as opened:
         opened.locator("#notice").wait_for()
@@ -452,6 +461,7 @@ def test_a_question_is_downloaded_as_json(page):
         "choices": ["choice-010", "open the tap", MARKUP],
         "gold": 2,
         "references": {"Goal": "goal-010"},
+        "gold_plans": {},
         "facts": {"scene": "kitchen & hall"},
         "prompts": ["prompt-010"],
         "runs": [
@@ -469,6 +479,12 @@ def test_a_question_is_downloaded_as_json(page):
                 "verdict": "wrong",
                 "rating": "0 of 1",
                 "reason": "reason-010",
+                "parts": [],
+                "steps": [],
+                "alignments": [],
+                "people": None,
+                "is_disputed": False,
+                "is_demo": False,
                 "input_tokens": 10,
                 "output_tokens": 0,
             },
@@ -486,6 +502,12 @@ def test_a_question_is_downloaded_as_json(page):
                 "verdict": "right",
                 "rating": None,
                 "reason": None,
+                "parts": [],
+                "steps": [],
+                "alignments": [],
+                "people": None,
+                "is_disputed": False,
+                "is_demo": False,
                 "input_tokens": None,
                 "output_tokens": None,
             },
@@ -531,18 +553,20 @@ def sortable_address(tmp_path_factory):
         item = question(number)
         gains = {ONE: (number % 7 - 3.0, -1.0 * number), TWO: (0.5 * number, 1.0)}
         answers = {
-            name: replace(
+            (name, task): replace(
                 answer,
                 gain=gains[name] if number % 6 or (name == ONE and number % 12) else (None, None),
             )
-            for name, answer in item.answers.items()
+            for (name, task), answer in item.answers.items()
         }
         items.append(replace(item, answers=answers))
     return write(tmp_path_factory.mktemp("sortable"), [*items, LOOK]), items
 
 
 def gain_of(item, run, position):
-    gains = [answer.gain[position] for name, answer in item.answers.items() if run in ("", name)]
+    gains = [
+        answer.gain[position] for (name, _), answer in item.answers.items() if run in ("", name)
+    ]
     known = [gain for gain in gains if gain is not None]
     return sum(known) / len(known) if known else None
 
@@ -576,7 +600,7 @@ def test_questions_are_sorted_by_gain_and_those_without_come_last(
 def test_sorting_works_by_keyboard_and_from_an_address(browser, sortable_address):
     address, items = sortable_address
     with watched_tab(browser, address) as page:
-        page.locator("[name=show]").focus()
+        page.locator("[name=verdict]").focus()
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.name") == "sort"
         page.keyboard.press("ArrowDown")
@@ -593,7 +617,7 @@ def test_sorting_works_by_keyboard_and_from_an_address(browser, sortable_address
         assert keys(page) == first
         page.locator("#items a").first.click()
         head = page.locator(".choices thead").inner_text()
-        assert f"{largest.answers[TWO].gain[0]:.2f} nats" in head
+        assert f"{largest.answers[TWO, 'plan_val'].gain[0]:.2f} nats" in head
         page.keyboard.press("j")
         assert page.locator("#item-key").inner_text().endswith(first[1])
 
@@ -614,5 +638,5 @@ def test_the_json_of_a_question_has_the_gain(browser, sortable_address):
             run["name"]: run for run in json.loads(Path(download.value.path()).read_text())["runs"]
         }
     assert {name: (run["gain"], run["margin_gain"]) for name, run in runs.items()} == {
-        name: answer.gain for name, answer in items[1].answers.items()
+        name: answer.gain for (name, _), answer in items[1].answers.items()
     }

@@ -246,7 +246,8 @@ def plan_item(number: int, right: Sequence[bool]) -> Item:
         False: ShownAnswer("wrong", None, (-7.157, -7.016, -9.5, -8.234), 1),
     }
     answers = {
-        name: answer_of[is_right] for name, is_right in zip((SHORT, LONG), right, strict=True)
+        (name, "egoplan_val"): answer_of[is_right]
+        for name, is_right in zip((SHORT, LONG), right, strict=True)
     }
     goals = ("put away the rice", "wash the pan", "fill a pot with water")
     question = f"What action should I take next in order to {goals[number % 3]}?"
@@ -272,8 +273,10 @@ THOUGHT = Item(
     references={"answer": "Garlic.", "unbroken": "x" * 400},
     images=lambda: [Image.new("RGBA", (1920, 1080), (90, 60, 40, 128))],
     answers={
-        SHORT: ShownAnswer("partly", HOSTILE, rating="0.5 of 1", judgement="Partly.\nOne half."),
-        LONG: ShownAnswer("unscored"),
+        (SHORT, "egothink_bench"): ShownAnswer(
+            "partly", HOSTILE, rating="0.5 of 1", judgement="Partly.\nOne half."
+        ),
+        (LONG, "egothink_bench"): ShownAnswer("unscored"),
     },
 )
 ITEMS = (

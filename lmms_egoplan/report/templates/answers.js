@@ -40,7 +40,7 @@ function answersIn(details, answers) {
 function choices(details, answers) {
   const ranked = answers.filter((answer) => answer.logprobs);
   const head = ranked.map((answer) => make("th", { scope: "col", class: "model" }, mark(answer, VERDICTS[answer.letter][1]), " ", make("bdi", { class: "name" }, answer.name), note(tokensOf(answer)),
-    answer.gain === undefined ? null : note(`the video adds ${signed(answer.gain)} nats to the right answer, ${signed(answer.margin)} to its margin`)));
+    answer.gain === undefined ? null : note(`video adds ${signed(answer.gain)} nats, to the margin ${signed(answer.margin)}`)));
   const rows = details.choices.map((text, position) => {
     const isRight = position === details.gold;
     const chosen = answers.filter((answer) => answer.chosen === position);
