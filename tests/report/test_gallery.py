@@ -10,6 +10,7 @@ from PIL import Image
 
 from lmms_egoplan.outputs import output_folder, results_of
 from lmms_egoplan.report import strips
+from lmms_egoplan.report.document import Item, PeoplesRating, ShownAnswer
 from lmms_egoplan.report.gallery import write_gallery
 from lmms_egoplan.report.page import write_page
 from lmms_egoplan.report.strips import strip_name
@@ -267,6 +268,26 @@ def test_questions_with_the_same_key_have_different_pictures(tmp_path):
     for changed in (replace(other, images=lambda: []), replace(item, images=None)):
         gallery = write_gallery(tmp_path, [changed], lambda *_: None)
         assert gallery.pictured == 0
+
+
+def test_answers_are_listed_by_task_then_model(tmp_path):
+    """The main task comes first, although the first question was not asked in it."""
+    disputed = ShownAnswer("partly", "a", people=PeoplesRating("0 of 1", is_disputed=True))
+    gained = ShownAnswer("right", "b", gain=(0.5, -0.25))
+    tasks = ("main", "written")
+    first = Item("x/1", "x", "One?", {}, answers={("B", "written"): disputed}, tasks=tasks)
+    answers = {("B", "main"): gained, ("A", "written"): ShownAnswer("unscored")}
+    second = replace(first, key="x/2", answers=answers)
+    other = Item("y/1", "y", "Two?", {}, answers={("A", "other"): ShownAnswer("wrong")})
+    gallery = write_gallery(
+        tmp_path, [first, second, other], lambda *_: None, models=("A", "Mute", "B")
+    )
+    index = json.loads(gallery.index)
+    assert (index["runs"], index["tasks"]) == (["A", "Mute", "B"], ["main", "written", "other"])
+    assert index["columns"] == [[[2, 0], [0, 1], [2, 1]], [[0, 2]]]
+    assert [item[4] for item in index["items"]] == ["--p", "ru-", "w"]
+    assert index["gains"] == {"1": [[0, 0.5, -0.25]]}
+    assert index["disputed"] == {"0": [2]}
 
 
 def test_a_smaller_report_deletes_the_files_of_a_larger_one(tmp_path):

@@ -392,7 +392,9 @@ def test_the_summary_has_other_scores_of_the_same_answers(tmp_path, by_sum, text
 def test_a_page_of_a_complete_validation_set_is_small(tmp_path):
     names = [f"{LONG}-{number}" for number in range(4)]
     answers = {
-        name: ShownAnswer("wrong", None, (-7.15712345, -7.0161234, -6.7451234, -8.2341234), 1)
+        (name, "egoplan_val"): ShownAnswer(
+            "wrong", None, (-7.15712345, -7.0161234, -6.7451234, -8.2341234), 1
+        )
         for name in names
     }
     items = [
@@ -413,7 +415,7 @@ def test_a_run_without_answers_in_the_gallery_has_no_link_to_it(tmp_path):
     for headline, leads in (
         (line, True),
         (replace(line, run="Mute"), False),
-        (replace(line, gallery="Mute"), False),
+        (replace(line, task="egoplan_val_generate"), False),
     ):
         write_page(
             tmp_path, [replace(SECTIONS[0], headlines=(headline,), tables=())], items, [], ()

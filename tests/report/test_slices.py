@@ -10,7 +10,7 @@ from lmms_egoplan.report.sections import build_section
 from lmms_egoplan.stats.intervals import compare
 from report.joined import near, rows
 from report.printed_tables import DESCRIBED, load
-from report.report_json import attributes, benchmark_of, groups
+from report.report_json import attributes, benchmark_of, groups, named
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def of_run(answers, run):
 
 def test_scores_are_those_of_the_samples(benchmark, counting, answers):
     # main tasks last
-    scores = {score["gallery"] or score["run"]: score for score in reversed(benchmark["scores"])}
+    scores = {named(score, answers): score for score in reversed(benchmark["scores"])}
     assert scores.keys() >= {*answers, *counting.WITHOUT_SAMPLES}
     for name, run_answers in answers.items():
         assert (scores[name]["value"], scores[name]["questions"]) == counting.mean_and_count(
@@ -112,7 +112,7 @@ def test_tests_include_only_questions_with_scores_in_both_runs(any_small, counti
 def test_slices_are_those_of_the_samples(benchmark, any_small, counting, answers):
     assert attributes(benchmark) == list(counting.ATTRIBUTES)
     for attribute, group_of, names in counting.GROUPS:
-        members = groups(benchmark, attribute)
+        members = groups(benchmark, attribute, answers)
         assert members.keys() == {
             (group_of(answer), run) for run, scored in answers.items() for answer in scored
         }
@@ -132,7 +132,7 @@ def test_slices_by_labels_include_only_labelled_answers(any_small, counting, ans
     )
     assert {*attributes(benchmark)} - {*counting.ATTRIBUTES} == {*labelled}
     for attribute, by_group in labelled.items():
-        members = groups(benchmark, attribute)
+        members = groups(benchmark, attribute, answers)
         assert list(dict.fromkeys(group for group, _ in members)) == [*by_group]
         assert {run for _, run in members} == {
             counting.LABELLED,

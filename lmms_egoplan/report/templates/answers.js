@@ -152,6 +152,6 @@ function planColumns(details, answer) {
 function planColumn(title, subtitle, steps, equal) {
   return make("section", {}, make("h3", {}, title), make("p", { class: "note" }, subtitle), steps.length
     ? make("ol", { class: "steps" }, ...steps.map((step, i) => make("li", { class: equal[i].length ? "equal" : null }, step.trim() ? make("bdi", {}, step) : make("span", { class: "none" }, "(blank line)"),
-      ...equal[i].map((text) => make("span", { class: "note" }, text)))))
+      ...equal[i].flatMap((text) => [" ", make("span", { class: "note" }, text)]))))
     : make("p", { class: "none" }, "The plan is empty."));
 }

@@ -1,5 +1,6 @@
 """ActPlan's plans in the report, and remarks on incomplete runs."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -8,13 +9,21 @@ from benchmarks.actplan.synthetic import actplan_answers
 from lmms_egoplan.benchmarks.actplan.metrics import length_bin
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.actplan.report import ActPlanReport
+from lmms_egoplan.report.document import Alignment
 from lmms_egoplan.report.gallery_items import gallery_items
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.sections import build_section
+from lmms_egoplan.report.spec import Inputs
 from media.files import read_numbers
-from report.actplan.synthetic_runs import COUNT, GOOD, MUTE, PART, TEXT, WEAK, answered
+from report.actplan.synthetic_runs import COUNT, COUNTING, GOOD, MUTE, PART, TEXT, WEAK, answered
 from report.answers import Answers
 from report.synthetic import write_run
+
+
+def key_of(name):
+    """Return run and task of a name such as ``run (task)``."""
+    run, _, task = name.rstrip(")").partition(" (")
+    return run, task or "actplan"
 
 
 @pytest.fixture(scope="module")
@@ -36,15 +45,62 @@ def test_an_item_is_the_task_with_gold_plans_views_and_plans(items, logged):
     }
     assert item.references["Gold plan 1"].splitlines() == doc["gold_plan_1"]
     assert item.references.get("Gold plan 2", "").splitlines() == doc["gold_plan_2"]
-    assert set(item.answers) >= {GOOD, TEXT, WEAK}
-    answer = item.answers[GOOD]
+    assert set(item.answers) >= {
+        (GOOD, "actplan"),
+        (GOOD, "actplan_text_only"),
+        (WEAK, "actplan"),
+    }
+    answer = item.answers[GOOD, "actplan"]
     official, parsed = logged[GOOD][0]["official"], logged[GOOD][0]["parsed"]
     assert official != parsed
     assert answer.text == "\n".join([*official, "", f"Read as {len(parsed)} steps:", *parsed])
-    assert (
-        f"normalised LCS with gold plan 1 {logged[GOOD][0]['Norm. LCS']:.3f} of 1" in answer.rating
-    )
+    assert answer.steps == tuple(official)
+    assert [alignment.gold for alignment in answer.alignments] == [*item.golds]
+    assert answer.alignments[0].norm == logged[GOOD][0]["Norm. LCS"]
     assert "by the classifier (0.50)" in answer.rating
+
+
+def test_people_dispute_verdicts_of_the_classifier(runs, logged, tmp_path):
+    COUNTING.write_labels(tmp_path, logged[GOOD])
+    report = ActPlanReport(runs, Inputs(labelled={tmp_path: "actplan"}))
+    items = {item.key: item for item in gallery_items(report)}
+    disputed = set()
+    for number, plan in enumerate(logged[GOOD]):
+        answers = items[f"actplan/{plan['id']}"].answers
+        people = answers[GOOD, "actplan"].people
+        if not plan["official"]:
+            assert people is None
+            continue
+        is_correct = number % 3 > 0
+        assert people.text == ("correct" if is_correct else "wrong")
+        assert people.is_disputed == (plan["bleurt"] != is_correct)
+        disputed.add(people.is_disputed)
+    assert disputed == {True, False}
+
+
+def test_the_equal_steps_of_a_plan_are_shown_if_they_were_logged(tmp_path):
+    gold = ["grab(cup)", "", "wash(cup)", "open(door)"]
+    steps = ["walk_to(sink)", "grab(cup)", "wash(cup)"]
+    for name, alignments in (("new", [[[1, 0], [2, 2]], None]), ("old", None)):
+        answers = actplan_answers(1, 0.5)
+        record = json.loads(answers.responses[0][0]) | {
+            "official": steps,
+            "reference_lengths": [3, None],
+            "reference_lines": [4, None],
+            "lcs_each": [2, None],
+            "lcs_parsed_each": [2, None],
+            "alignments": alignments,
+        }
+        doc = answers.docs[0] | {"gold_plan_1": gold, "gold_plan_2": []}
+        write_run(tmp_path, "lmms-eval", name, {"actplan": Answers([doc], [[json.dumps(record)]])})
+    (item,) = gallery_items(ActPlanReport(read_runs([tmp_path]).runs))
+    assert item.golds == {"Gold plan 1": tuple(gold)}
+    shown = {run: answer.alignments for (run, _), answer in item.answers.items()}
+    pairs = ((1, 0), (2, 2))
+    assert shown == {
+        "new": (Alignment("Gold plan 1", length=2, steps=4, norm=0.5, pairs=pairs),),
+        "old": (Alignment("Gold plan 1", length=2, steps=4, norm=0.5, pairs=None),),
+    }
 
 
 def test_views_are_read_from_the_prepared_data(items):
@@ -66,7 +122,7 @@ def test_views_are_read_from_the_prepared_data(items):
 def test_a_classifier_decides_if_a_plan_is_right(items, logged):
     for name in (GOOD, TEXT, PART):
         for plan in logged[name]:
-            answer = items[f"actplan/{plan['id']}"].answers[name]
+            answer = items[f"actplan/{plan['id']}"].answers[key_of(name)]
             assert answer.verdict == ("right" if plan["bleurt"] else "wrong")
 
 
@@ -76,13 +132,13 @@ def test_without_a_classifier_only_the_gold_plan_is_right(items, logged):
         norm = plan["Norm. LCS"]
         expected = "unscored" if norm is None else {0: "wrong", 1: "right"}.get(norm, "partly")
         verdicts.add(expected)
-        assert items[f"actplan/{plan['id']}"].answers[WEAK].verdict == expected
+        assert items[f"actplan/{plan['id']}"].answers[WEAK, "actplan"].verdict == expected
     assert verdicts >= {"unscored", "wrong", "partly"}
 
 
 def test_an_empty_answer_is_shown_as_nothing(items):
     doc = actplan_answers(COUNT, 0.5).docs[3]
-    assert items[f"actplan/{doc['id']}"].answers[GOOD].text == "(nothing)"
+    assert items[f"actplan/{doc['id']}"].answers[GOOD, "actplan"].text == "(nothing)"
 
 
 def test_remarks_name_the_coverage_of_scores(section):

@@ -36,7 +36,7 @@ def test_items_show_references_answers_and_frames(runs, written):
             step["environment"],
         )
         assert step["step_id"] in item.question
-        for name, answer in item.answers.items():
+        for (name, _), answer in item.answers.items():
             record = steps[name][number]
             ratings = record["ratings"]
             mean = None if None in ratings.values() else fmean(ratings.values())
@@ -57,11 +57,24 @@ def test_items_show_references_answers_and_frames(runs, written):
                 assert lines[field].endswith(
                     "[not judged: no reply]" if rating is None else f"[{rating:g}]"
                 )
+            assert [(part.text, part.judgement) for part in answer.parts] == [
+                (record["fields"].get(field), record["judgements"].get(field)) for field in FIELDS
+            ]
+            assert [part.name for part in answer.parts] == [*item.references]
+            for field, part in zip(FIELDS, answer.parts, strict=True):
+                rating = ratings[field]
+                assert part.rating == (
+                    "not judged: no reply" if rating is None else f"{rating:g} of 100"
+                )
             assert ("cut off" in answer.rating) == bool(record["truncated"])
     # Half a second at 30 frames per second, where every fifth frame is answer.
     frames = items[0].images()
     assert [read_number(frame) for frame in frames] == [15, 20, 25]
-    assert {item.answers["First-7B"].verdict for item in items} == {"right", "partly", "wrong"}
+    assert {item.answers["First-7B", "egointent"].verdict for item in items} == {
+        "right",
+        "partly",
+        "wrong",
+    }
 
 
 def test_no_more_frames_are_read_than_are_shown(written):
@@ -105,7 +118,10 @@ def test_unjudged_run_has_no_score(tmp_path):
     assert report.headlines[0].value is None
     assert report.headlines[0].coverage == pytest.approx(COUNT / 3014 * (1 - row["parsed"] / 100))
     assert any("no overall score" in remark for remark in report.remarks)
-    assert {item.answers["Model-7B"].verdict for item in gallery_items(EgoIntentReport(runs))} <= {
+    assert {
+        item.answers["Model-7B", "egointent"].verdict
+        for item in gallery_items(EgoIntentReport(runs))
+    } <= {
         "unscored",
         "wrong",
     }
@@ -127,8 +143,8 @@ def test_task_variant_has_a_separate_row(tmp_path):
         ("Model-7B", "egointent_16"),
     ]
     assert {*gallery_items(EgoIntentReport(runs))[0].answers} == {
-        "Model-7B",
-        "Model-7B (egointent_16)",
+        ("Model-7B", "egointent"),
+        ("Model-7B", "egointent_16"),
     }
 
 

@@ -48,17 +48,15 @@ def test_a_question_of_the_gallery(items):
             "Ego4D" if doc["video_source"] == "Ego4D" else "EPIC-KITCHENS"
         )
         assert item.references["Goal"] == doc["task_goal"]
-        assert set(item.answers) == {
-            f"{run_of(name)} ({task_of(name)})" if run_of(name) != "Small" else "Small"
-            for name in ANSWERS
-        }
+        assert set(item.answers) == {(run_of(name), task_of(name)) for name in ANSWERS}
+        assert item.tasks[0] == "egoplan_val"
+        assert {*item.tasks} == {task_of(name) for name in ANSWERS}
 
 
 def test_answers_of_the_gallery(items):
     for name in ANSWERS:
-        label = "Small" if name == "Small" else f"{run_of(name)} ({task_of(name)})"
         for item, score, response in zip(items, scores(name), ANSWERS[name].responses, strict=True):
-            answer = item.answers[label]
+            answer = item.answers[run_of(name), task_of(name)]
             assert answer.verdict == {1: "right", 0: "wrong", None: "unscored"}[score]
             if len(response) == 1:
                 assert (answer.text, answer.logprobs) == (response[0], None)

@@ -9,9 +9,25 @@ from lmms_egoplan.report.egothink.report import EgoThinkReport
 from lmms_egoplan.report.gallery_items import gallery_items
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.sections import build_section
-from report.egothink.synthetic_runs import CAPABILITIES, COUNT, NAMES, RUNS, records
+from lmms_egoplan.report.spec import Inputs
+from report.egothink.synthetic_runs import CAPABILITIES, COUNT, COUNTING, NAMES, RUNS, records
 from report.joined import joined, rows, run_rows
 from report.synthetic import write_run
+
+
+def test_people_dispute_ratings_that_differ_by_more_than_half_of_the_scale(runs, written, tmp_path):
+    answers = COUNTING.answers(written)[COUNTING.LABELLED]
+    COUNTING.write_labels(tmp_path, answers)
+    items = gallery_items(EgoThinkReport(runs, Inputs(labelled={tmp_path: "egothink"})))
+    by_id = {item.key.removeprefix("egothink/"): item for item in items}
+    disputed = set()
+    for number, answer in enumerate(answers):
+        people = by_id[answer["id"]].answers[COUNTING.LABELLED, "egothink_bench"].people
+        rating = number % 3 / 2
+        assert people.text == f"{rating:g} of 1"
+        assert people.is_disputed == ({rating, answer["rating"]} == {0, 1})
+        disputed.add(people.is_disputed)
+    assert disputed == {True, False}
 
 
 def test_items_show_question_answers_and_image(runs, written):
@@ -27,7 +43,7 @@ def test_items_show_question_answers_and_image(runs, written):
         assert item.references == {"Reference answer": f"The {name} {number}."}
         assert name in CAPABILITIES[item.facts["capability"]]
         assert item.facts["dimension"] == name
-        for run, shown_answer in item.answers.items():
+        for (run, _), shown_answer in item.answers.items():
             record = answers[run][name][int(number) - 1]
             assert shown_answer.verdict == verdicts[record["rating"]]
             assert (shown_answer.text, shown_answer.judgement) == (
@@ -94,7 +110,8 @@ def test_an_unrated_dimension_has_no_score(tmp_path):
     assert (row["existence"], row["average"]) == (None, None)
     assert any("no answer is judged: existence" in remark for remark in report_section.remarks)
     verdicts = {
-        item.key: item.answers["Model-7B"].verdict for item in gallery_items(EgoThinkReport(runs))
+        item.key: item.answers["Model-7B", "egothink_bench"].verdict
+        for item in gallery_items(EgoThinkReport(runs))
     }
     assert {verdict for key, verdict in verdicts.items() if "existence" in key} == {"unscored"}
     assert "unscored" not in {
