@@ -145,7 +145,7 @@ def build_egoplan(
     - `goals.json` and `narrations.csv`
     - the statistics of the paper's Table 2 and Figures 4 and 5
     - `rejections.jsonl`: one line for everything that was rejected
-    - `summary.json`: counts, and the accuracy of three baselines that see no video
+    - `summary.json`: counts, and the accuracies of baselines that see no video
 
     The summary counts five kinds, which you can drop with `--drop`:
 

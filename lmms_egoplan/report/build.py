@@ -21,6 +21,7 @@ from lmms_egoplan.report.sections import build_section
 from lmms_egoplan.report.spec import Inputs
 from lmms_egoplan.report.strips import Pictures
 from lmms_egoplan.report.summary import summary_table
+from lmms_egoplan.report.tables import filled
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ def _benchmark_sections(
             skipped += [f"{path}: {reason}" for path in label_folders]
     table = report_of.inputs_table(inputs)
     if table is not None and sections:
-        sections[0] = replace(sections[0], tables=(*sections[0].tables, table))
+        sections[0] = replace(sections[0], tables=(*sections[0].tables, filled(table)))
     elif table is not None:
         reason = f"{table.title.lower()} needs a run of {benchmark.title}"
         skipped += [f"{path}: skipped; {reason}" for path in inputs.judged]

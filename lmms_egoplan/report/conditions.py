@@ -70,24 +70,24 @@ def condition_table(report: BenchmarkReport[Any]) -> Table | None:
         *interval_columns("pair_value", spec.decimals, label="(difference)", prefix="pair_"),
         Column("pair_questions", "Questions of the difference"),
         Column("questions", "Questions"),
-        Column("without_partner", "Without partner"),
+        Column(
+            "without_partner",
+            "Without partner",
+            note=(
+                "Without partner: questions that were not asked, as no other question has media "
+                "for this condition, or as their image has no marks."
+            ),
+        ),
     )
     notes = [
         (
             "Each condition takes one kind of information from the questions. If a score barely "
-            "drops, the model did not need it. The wording of the conditions and the choice of "
-            "frames are this project's. Conditions are neither ranked nor compared with published "
-            "scores."
+            "drops, the model did not need it. The conditions are this project's."
         ),
         (
             "Minus own task: the condition minus the same run's own task, over the questions for "
-            "which both have a score; absent if the run lacks this task or its samples, or if one "
-            "of them is inexact. All intervals are 95 % intervals from a bootstrap of the "
-            f"{spec.clusters}."
-        ),
-        (
-            "Without partner: questions that were not asked, as no other question has media for "
-            "this condition, or as their image has no marks."
+            "which both have a score; none if the run lacks this task or its samples, or if one of "
+            f"them is inexact. All intervals are 95 %, from a bootstrap of the {spec.clusters}."
         ),
     ]
     return table_of_runs(f"{spec.name}_conditions", _title(report), columns, rows, notes)

@@ -174,9 +174,11 @@ class Reference:
 
 @dataclass(frozen=True)
 class Group:
-    """A run's main score over the questions of one group. For `no_interval` see `Headline`.
+    """A run's main score over the questions of one group.
 
+    no_interval: see `Headline`.
     task: name of the run's task; "" for a baseline without a model.
+    note: for a baseline, a sentence on how it answers; "" for other groups.
     """
 
     name: str
@@ -186,6 +188,7 @@ class Group:
     no_interval: str
     questions: int
     task: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -238,6 +241,7 @@ class Section:
     top: highest possible main score.
     baselines: scores without a model over the questions that were asked, each with its name as the
     group's.
+    notes: notes of several tables, for a page.
     """
 
     key: str
@@ -255,6 +259,7 @@ class Section:
     slices: tuple[Slice, ...] = ()
     changes: tuple[Change, ...] = ()
     baselines: tuple[Group, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -483,7 +488,10 @@ def _slice(part: Slice) -> dict[str, Any]:
 def _table(table: Table) -> dict[str, Any]:
     return {
         **_fields(table, "key", "title", "role", "source", "notes"),
-        "columns": [asdict(column) for column in table.columns],
+        "columns": [
+            _fields(column, "key", "title", "decimals", "higher_is_better", "end_of")
+            for column in table.columns
+        ],
         "rows": [{"values": row.values, "own": row.is_ours} for row in table.rows],
     }
 

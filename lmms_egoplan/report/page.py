@@ -5,6 +5,7 @@ The gallery's details are in separate files.
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from functools import lru_cache
 from itertools import groupby
@@ -24,7 +25,7 @@ from lmms_egoplan.report.gallery import Gallery, Progress, write_gallery
 from lmms_egoplan.report.run import Run, task_provenance
 from lmms_egoplan.report.strips import Pictures
 from lmms_egoplan.report.summary import demo_runs, rank_text
-from lmms_egoplan.report.tables import Table, clean, known, show
+from lmms_egoplan.report.tables import clean, condensed, known, share_notes, show
 from lmms_egoplan.text import counted, percent
 
 _TITLE = "Egocentric planning: runs and published results"
@@ -75,7 +76,7 @@ def write_page(
         progress("figures", done, len(drawn))
     page = template().render(
         title=_TITLE,
-        sections=sections,
+        sections=[_for_readers(section) for section in sections],
         figures=figures,
         cards=[],
         decimals_of={
@@ -118,9 +119,10 @@ def gallery_link(benchmark: str, **filters: str | None) -> str:
     return f"#gallery?{urlencode(active)}"
 
 
-def _not_comparable(table: Table) -> bool:
-    """Return true for a table of rows that are not comparable (`Table.parted`)."""
-    return any(column.key == "why" for column in table.columns)
+def _for_readers(section: Section) -> Section:
+    """Return a section in which nothing that its tables share is repeated."""
+    tables, notes = share_notes(map(condensed, section.tables))
+    return replace(section, tables=tuple(tables), notes=notes)
 
 
 @lru_cache(maxsize=1)
@@ -156,12 +158,8 @@ def template() -> Template:
         "grouped": lambda groups: [
             (name, [*of_name]) for name, of_name in groupby(groups, lambda group: group.name)
         ],
-        "diagnostics": lambda tables: [
-            table for table in tables if table.role == "scores" and not _not_comparable(table)
-        ],
-        "published": lambda tables: [
-            table for table in tables if table.role == "published" or _not_comparable(table)
-        ],
+        "diagnostics": lambda tables: [table for table in tables if table.role == "scores"],
+        "published": lambda tables: [table for table in tables if table.role == "published"],
     }
     environment.globals["file"] = lambda name: Markup(loader.get_source(environment, name)[0])
     return environment.get_template("page.html.jinja")

@@ -81,10 +81,10 @@ def compared(
     columns = (
         Column("first", "First"),
         Column("second", "Second"),
-        Column("questions", "Questions"),
+        Column("questions", "Questions", is_condition=True),
         Column("difference", "Difference", decimals),
         *interval_columns("difference", decimals),
-        Column("test", "Test"),
+        Column("test", "Test", is_condition=True),
         Column("p_value", "p", decimals=4),
         Column("p_holm", "p (Holm)", decimals=4),
         Column("verdict", "Verdict"),

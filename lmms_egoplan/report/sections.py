@@ -12,7 +12,7 @@ from lmms_egoplan.report.findings import finding
 from lmms_egoplan.report.ledger import runs_and_ledger
 from lmms_egoplan.report.panels import tables_of
 from lmms_egoplan.report.slices import group_of, slices_of
-from lmms_egoplan.report.tables import Table
+from lmms_egoplan.report.tables import Table, filled
 from lmms_egoplan.text import join_list
 
 if TYPE_CHECKING:
@@ -33,10 +33,13 @@ def build_section(report: BenchmarkReport[Any]) -> document.Section | None:
     """
     if not report.tasks:
         return _section_of_labels(report)
-    tables: list[Table] = []
-    for table in _all_tables(report):
-        if table and table.rows:
-            tables += (_marked(part, report) for part in table.parted())
+    tables = [
+        _marked(part, report)
+        for table in _all_tables(report)
+        if table is not None
+        for part in map(filled, table.parted())
+        if part.rows
+    ]
     return replace(
         scores_section(report),
         tables=tuple(tables),
@@ -44,16 +47,20 @@ def build_section(report: BenchmarkReport[Any]) -> document.Section | None:
         remarks=tuple(remarks_of(report)),
         slices=tuple(slices_of(report)),
         changes=tuple(changes_of(report)),
-        baselines=tuple(
-            group_of(task.task, task.run.name, task.main, report.SPEC.clusters)
-            for task in report.text_baselines
-        ),
+        baselines=tuple(_baselines(report)),
     )
+
+
+def _baselines(report: BenchmarkReport[Any]) -> Iterator[document.Group]:
+    """Yield the scores of the baselines that need no model, each with what it does."""
+    for task in report.text_baselines:
+        group = group_of(task.task, task.run.name, task.main, report.SPEC.clusters)
+        yield replace(group, note=report.SPEC.baselines[task.task])
 
 
 def _section_of_labels(report: BenchmarkReport[Any]) -> document.Section | None:
     """Return the section with the tables and figures that labels fill; None without any."""
-    tables = [table for table in report.tables() if table is not None and table.has_own]
+    tables = [filled(table) for table in report.tables() if table is not None and table.has_own]
     if not tables:
         return None
     return document.Section(
@@ -99,7 +106,8 @@ def _all_tables(report: BenchmarkReport[Any]) -> Iterator[Table | None]:
 
 def panel_tables(report: BenchmarkReport[Any]) -> Iterator[Table]:
     """Return the table of panels of judges, if there are any."""
-    return tables_of(report.SPEC.name, report.tasks, report.SPEC.panel, report.mean_over)
+    tables = tables_of(report.SPEC.name, report.tasks, report.SPEC.panel, report.mean_over)
+    return map(filled, tables)
 
 
 def _marked_figures(report: BenchmarkReport[Any]) -> tuple[document.Figure, ...]:

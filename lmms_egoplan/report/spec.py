@@ -50,6 +50,7 @@ class Spec:
         result_task: the task that follows the paper, for the table of results. A run without it is
             there with its first task; "" if there is only one.
         subsets: metric of each of the ledger's subsets; "" for the main score.
+        baselines: a sentence on each baseline that needs no model, by its name.
         ledger_fields: how each task obtains its scores, by task and by the ledger's names of
             fields. Only these tasks are compared with the ledger.
     """
@@ -72,6 +73,7 @@ class Spec:
     caveat: str = ""
     result_task: str = ""
     subsets: Mapping[str, str] = field(default_factory=dict)
+    baselines: Mapping[str, str] = field(default_factory=dict)
     ledger_fields: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 

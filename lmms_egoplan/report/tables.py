@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
@@ -14,9 +15,8 @@ WOULD_RANK = "would_stand"
 """The key of the column with the rank of an own row among the published rows."""
 
 NOT_AVAILABLE = "n/a"
-APART_NOTE = (
-    "These rows are not comparable with the published rows. The last column states the reason."
-)
+_WHY = "why"
+"""The key of the column with the reasons why a row is not comparable, separated by "; "."""
 
 SUPERSCRIPTS = "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u02d2"
 """The digits and the comma of footnotes' numbers."""
@@ -92,6 +92,9 @@ class Column:
             better than another.
         end_of: for an end of a 95 % interval, the key of the column with the value; "" for other
             columns. The low end comes first. A page prints both ends below the value.
+        note: explanation below the table, if the column has a value (`filled`).
+        is_condition: true for what a row's numbers depend on, such as the judge or the coverage.
+            Readers see it once if it is equal in all rows (`condensed`).
     """
 
     key: str
@@ -99,6 +102,8 @@ class Column:
     decimals: int | None = None
     higher_is_better: bool | None = None
     end_of: str = ""
+    note: str = ""
+    is_condition: bool = False
 
 
 def interval_columns(
@@ -148,8 +153,8 @@ class Table:
         rows: the rows, with one value per column.
         source: source of the numbers: paper and table, or the runs.
         notes: remarks for comparing the rows.
-        role: position in the section. ``published`` has a paper's rows, ``pairs`` compares runs,
-            ``scores`` has other scores of runs.
+        role: position in the section. ``published`` has a paper's rows, or the runs that are not
+            comparable with them. ``pairs`` compares runs. ``scores`` has other scores of runs.
     """
 
     key: str
@@ -166,7 +171,10 @@ class Table:
         return any(row.is_ours for row in self.rows)
 
     def parted(self) -> "list[Table]":
-        """Split off the rows that are not comparable into a second table, each with its reason."""
+        """Split off the rows that are not comparable with the published ones into a second table.
+
+        Its last column has the reasons.
+        """
         incomparable = [row for row in self.rows if row.why]
         if not incomparable:
             return [self]
@@ -174,26 +182,25 @@ class Table:
         return [replace(self, rows=tuple(comparable)), self._not_comparable(incomparable)]
 
     def _not_comparable(self, rows: Sequence[Row]) -> "Table":
-        """Make a table of rows that are not comparable, with the columns that they fill."""
-        filled = []
+        """Make a table of rows that are not comparable, without their rank."""
+        kept = []
         for index, column in enumerate(self.columns):
-            is_filled = any(row.values[index] is not None for row in rows)
-            if is_filled and column.key != WOULD_RANK:
-                filled.append(index)
-        columns = [replace(self.columns[index], higher_is_better=None) for index in filled]
-        rows_with_reason = []
+            if column.key != WOULD_RANK:
+                kept.append(index)
+        columns = [replace(self.columns[index], higher_is_better=None) for index in kept]
+        rows_with_reasons = []
         for row in rows:
-            values = [row.values[index] for index in filled]
-            rows_with_reason.append(Row((*values, row.why), is_ours=row.is_ours))
+            values = [row.values[index] for index in kept]
+            rows_with_reasons.append(Row((*values, row.why), is_ours=row.is_ours))
         is_acronym = self.title[:2].isupper()
         title = self.title if is_acronym else self.title[0].lower() + self.title[1:]
         return Table(
             f"{self.key}_apart",
             f"Not comparable: {title}",
-            (*columns, Column("why", "Not comparable")),
-            tuple(rows_with_reason),
+            (*columns, Column(_WHY, "Not comparable with the published rows")),
+            tuple(rows_with_reasons),
             "the runs",
-            (APART_NOTE,),
+            role="published",
         )
 
     def intervals(self) -> dict[int, tuple[int, int]]:
@@ -242,6 +249,130 @@ class Table:
                 elif score in worse[:1]:
                     marks[index, position] = "second"
         return marks
+
+
+def filled(table: Table) -> Table:
+    """Drop rows and columns without a value, and explain the other columns.
+
+    A row has a value if one of its cells after its name is filled. The name is the first column; in
+    tables without published rows, all texts before the first column with numbers. Reasons why there
+    is no number are values. A note names the runs' rows that are dropped. The notes of the kept
+    columns (`Column.note`) follow those of the table.
+    """
+    num_names = _num_names(table)
+    rows = []
+    dropped = []
+    for row in table.rows:
+        if any(_is_filled(value) for value in row.values[num_names:]):
+            rows.append(row)
+        elif row.is_ours:
+            dropped.append(", ".join(str(value) for value in row.values[:num_names] if value))
+    kept = []
+    for index in range(len(table.columns)):
+        if any(_is_filled(row.values[index]) for row in rows):
+            kept.append(index)
+    notes = list(table.notes)
+    for index in kept:
+        notes.append(table.columns[index].note)
+    if dropped:
+        notes.append(f"No values: {'; '.join(dropped)}.")
+    notes = [note for note in dict.fromkeys(notes) if note]
+    return replace(_with_columns(table, rows, kept), notes=tuple(notes))
+
+
+def _num_names(table: Table) -> int:
+    """Return the number of columns with the names of the rows."""
+    numbers = table.numbers()
+    if table.role == "published" or True not in numbers:
+        return 1
+    return max(1, numbers.index(True))
+
+
+def _is_filled(value: Value) -> bool:
+    return known(value) not in (None, "")
+
+
+def _with_columns(table: Table, rows: Iterable[Row], kept: Sequence[int]) -> Table:
+    """Return a table with other rows, and only the columns at these positions."""
+    columns = tuple(table.columns[index] for index in kept)
+    new_rows = []
+    for row in rows:
+        new_rows.append(replace(row, values=tuple(row.values[index] for index in kept)))
+    return replace(table, columns=columns, rows=tuple(new_rows))
+
+
+def condensed(table: Table) -> Table:
+    """Return a table for readers: conditions and reasons that rows share are in notes, stated once.
+
+    A condition (`Column.is_condition`) is stated once if all rows that have it share it. Only
+    published rows may lack it.
+    """
+    in_all_rows = []
+    in_all_runs = []
+    reasons = []
+    kept = []
+    for index, column in enumerate(table.columns):
+        value = _shared_value(table, index)
+        if column.key == _WHY:
+            reasons.append(f"{column.title}: {_reasons(table, index)}.")
+        elif value is None:
+            kept.append(index)
+        elif all(_is_filled(row.values[index]) for row in table.rows):
+            in_all_rows.append(f"{column.title} = {value}")
+        else:
+            in_all_runs.append(f"{column.title} = {value}")
+    notes = [*reasons]
+    if in_all_rows:
+        notes.append(f"In all rows: {'; '.join(in_all_rows)}.")
+    if in_all_runs:
+        notes.append(f"In all rows of runs: {'; '.join(in_all_runs)}.")
+    return replace(_with_columns(table, table.rows, kept), notes=(*notes, *table.notes))
+
+
+def _shared_value(table: Table, index: int) -> str | None:
+    """Return the formatted condition that all rows of a column share; None without one."""
+    column = table.columns[index]
+    if not column.is_condition or index == 0:
+        return None
+    texts = []
+    for row in table.rows:
+        value = row.values[index]
+        if _is_filled(value):
+            texts.append(show(value, column.decimals, column.key))
+        elif row.is_ours:
+            return None
+    if len(set(texts)) != 1 or len(table.rows) == 1:
+        return None
+    return texts[0]
+
+
+def _reasons(table: Table, index: int) -> str:
+    """State each reason of a column once, with the names of its rows."""
+    names_by_reason: dict[str, list[str]] = {}
+    for row in table.rows:
+        for reason in filter(None, str(row.values[index] or "").split("; ")):
+            names_by_reason.setdefault(reason, []).append(str(row.values[0]))
+    texts = []
+    for reason, names in names_by_reason.items():
+        who = "all rows" if len(names) == len(table.rows) else ", ".join(dict.fromkeys(names))
+        texts.append(f"{reason} ({who})")
+    return "; ".join(texts)
+
+
+def share_notes(tables: Iterable[Table]) -> tuple[list[Table], tuple[str, ...]]:
+    """Move the notes that several tables have out of them.
+
+    Returns:
+        The tables, and the notes of several tables, each once.
+    """
+    tables = list(tables)
+    counts = Counter(note for table in tables for note in table.notes)
+    shared = tuple(note for note, count in counts.items() if count > 1)
+    with_own_notes = []
+    for table in tables:
+        own = tuple(note for note in table.notes if note not in shared)
+        with_own_notes.append(replace(table, notes=own))
+    return with_own_notes, shared
 
 
 def table_of_runs(
@@ -405,10 +536,11 @@ def csv_of(table: Table, *, with_own: bool = True) -> str:
 
 
 def markdown_of(table: Table) -> str:
-    """Format a table as Markdown, with title and notes.
+    """Format a table as Markdown, with title and notes, see `condensed`.
 
     Best values are bold, second best underlined.
     """
+    table = condensed(table)
     lines = [f"**{_plain(table.title)}**", ""]
     lines.append(_line(_plain(column.title) for column in table.columns))
     lines.append(_line("---:" if is_number else "---" for is_number in table.numbers()))

@@ -5,15 +5,9 @@ from lmms_egoplan.report.tables import Column
 from lmms_egoplan.stats.intervals import FEWEST_CLUSTERS
 
 INTERVAL_NOTE = (
-    "Low to high: 95 % interval over activities, each with all of its plans; Wilson's "
-    "for scores, from a bootstrap for numbers of steps and for differences. No "
-    f"interval without samples, or for fewer than {FEWEST_CLUSTERS} activities."
-)
-SHARES_NOTE = (
-    "Plans: number of plans in the score. Coverage: their share of the paper's "
-    f"{sum(INSTANCES.values()):,} instances ({INSTANCES['normal']} normal, "
-    f"{INSTANCES['counterfactual']} counterfactual). Truncated: share of the answers "
-    "that reached the limit on new tokens, where known."
+    "Low to high: 95 % interval over activities, each with all of its plans; by Wilson for "
+    "scores, from a bootstrap for numbers of steps and differences. None without samples or with "
+    f"fewer than {FEWEST_CLUSTERS} activities."
 )
 GOLD_NOTE = (
     "LCS compares with gold plan 1 unless stated otherwise. The paper does not say "
@@ -29,8 +23,23 @@ OWN_GOLD_NOTE = (
     "of its own, so its scores are not directly comparable with these two rows."
 )
 SHARES_COLUMNS = (
-    Column("plans", "Plans"),
-    Column("coverage", "Coverage %", decimals=1),
-    Column("truncated", "Truncated %", decimals=1),
+    Column("plans", "Plans", note="Plans: number of plans in the score.", is_condition=True),
+    Column(
+        "coverage",
+        "Coverage %",
+        decimals=1,
+        note=(
+            f"Coverage: share of the paper's {sum(INSTANCES.values()):,} instances "
+            f"({INSTANCES['normal']} normal, {INSTANCES['counterfactual']} counterfactual)."
+        ),
+        is_condition=True,
+    ),
+    Column(
+        "truncated",
+        "Truncated %",
+        decimals=1,
+        note="Truncated: share of the answers that reached the limit on new tokens, if known.",
+        is_condition=True,
+    ),
 )
 """The columns of `Planned.shares`."""

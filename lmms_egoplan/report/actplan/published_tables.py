@@ -11,7 +11,6 @@ from lmms_egoplan.report.actplan.notes import (
     INTERVAL_NOTE,
     OWN_GOLD_NOTE,
     SHARES_COLUMNS,
-    SHARES_NOTE,
 )
 from lmms_egoplan.report.published import OwnRow, load_table, published_with_runs
 from lmms_egoplan.report.scores import in_percent
@@ -54,7 +53,7 @@ def table3(people: Sequence[marks.ModelPlans], planned: Sequence[Planned]) -> Ta
         ),
         *interval_columns("total_classified", decimals=1, label="(total by classifier)"),
         *SHARES_COLUMNS,
-        Column("classifier", "Classifier"),
+        Column("classifier", "Classifier", is_condition=True),
     )
     rows: list[OwnRow] = list(marks.table3_rows(people))
     for run in planned:
@@ -72,7 +71,7 @@ def table3(people: Sequence[marks.ModelPlans], planned: Sequence[Planned]) -> Ta
         rows.append(row | run.shares(mean))
     if rows:
         title = "Correctness, next to Table 3 of the paper"
-        notes = [_CLASSIFIER_NOTE, INTERVAL_NOTE, SHARES_NOTE]
+        notes = [_CLASSIFIER_NOTE, INTERVAL_NOTE]
     else:
         title = "Published: correctness, judged by people"
         notes = [_CLASSIFIER_NOTE]
@@ -92,15 +91,12 @@ def table4(planned: Sequence[Planned]) -> Table:
             higher_is_better=True,
         ),
         *SHARES_COLUMNS,
-        Column("encoder", "Sentence encoder"),
+        Column("encoder", "Sentence encoder", is_condition=True),
     )
     notes = [
         GOLD_NOTE,
         OWN_GOLD_NOTE,
-        "LCS depends on the sentence encoder.",
-        "Runs of one setting have only that setting's values.",
         INTERVAL_NOTE,
-        SHARES_NOTE,
     ]
     rows: list[OwnRow] = []
     for run in planned:
@@ -129,7 +125,7 @@ def table5(people: Sequence[marks.ModelPlans], planned: Sequence[Planned]) -> Ta
     """Put the agreement of classifiers with people above Table 5 of the paper."""
     columns = (
         Column("all_acc", "Accuracy, all plans", decimals=1, higher_is_better=True),
-        Column("majority_acc", "Accuracy, majority class", decimals=1),
+        Column("majority_acc", "Accuracy, always the more common verdict", decimals=1),
         Column("equal_acc", "Accuracy, right if equal to a gold plan", decimals=1),
         Column("plans", "Plans"),
     )
@@ -137,7 +133,7 @@ def table5(people: Sequence[marks.ModelPlans], planned: Sequence[Planned]) -> Ta
         (
             "Right if equal to a gold plan: accuracy of calling exactly the plans correct "
             "that equal one of their instance's gold plans, line by line. A classifier is "
-            "informative only above it and above the majority class."
+            "informative only above it and above always giving the more common verdict."
         ),
     ]
     rows = list(marks.table5_rows(people, planned))
@@ -174,7 +170,7 @@ def table6(people: Sequence[marks.ModelPlans], ablation: Sequence[Planned]) -> T
         rows.append(row | run.shares(run.means["plan_length"]))
     rows += marks.ablation_rows(people, 6)
     title = "Without images, next to Table 6 of the paper" if rows else "Published: without images"
-    notes = [_ABLATION_NOTE, _CLASSIFIER_NOTE, SHARES_NOTE] if ablation else []
+    notes = [_ABLATION_NOTE, _CLASSIFIER_NOTE] if ablation else []
     return published_with_runs(title, load_table("actplan", "table6"), rows, columns, notes)
 
 
@@ -216,7 +212,7 @@ def table7(people: Sequence[marks.ModelPlans], ablation: Sequence[Planned]) -> T
         title = "Without images, by setting, next to Table 7 of the paper"
     else:
         title = "Published: without images, by setting"
-    notes = [_ABLATION_NOTE, _CLASSIFIER_NOTE, SHARES_NOTE] if ablation else []
+    notes = [_ABLATION_NOTE, _CLASSIFIER_NOTE] if ablation else []
     return published_with_runs(title, load_table("actplan", "table7"), rows, columns, notes)
 
 

@@ -165,10 +165,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
     def _pairs_of_runs(self) -> Table | None:
         """Compare every pair of runs."""
         notes = [
-            (
-                "The answer's lines are compared with gold plan 1. Only runs with the same "
-                "sentence encoder are comparable."
-            ),
+            ("The answer's lines are compared with gold plan 1."),
         ]
         return self.pairs(self.tasks, "Every pair of runs: normalised LCS", notes)
 

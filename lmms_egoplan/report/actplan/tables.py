@@ -14,17 +14,11 @@ from lmms_egoplan.report.actplan.notes import (
     INTERVAL_NOTE,
     OWN_GOLD_NOTE,
     SHARES_COLUMNS,
-    SHARES_NOTE,
 )
 from lmms_egoplan.report.tables import Column, Table, Value, interval_columns, table_of_runs
 from lmms_egoplan.stats.agreement import MIN_ITEMS
 from lmms_egoplan.stats.intervals import interval_of_sums
 from lmms_egoplan.stats.means import Mean
-
-_GROUPS_NOTE = (
-    "Plans: number of plans with gold plan 1. LCS is the mean over these. Classified: "
-    "number of plans with a classifier's verdict."
-)
 
 
 def scores_table(planned: Sequence[Planned]) -> Table:
@@ -57,11 +51,11 @@ def scores_table(planned: Sequence[Planned]) -> Table:
         ),
         (
             "Form validity: mean share of a plan's steps of the form action(object). Plan "
-            "length: number of parsed steps. Empty, without a step, truncated: shares of "
-            "the answers; lower is better."
+            "length: number of parsed steps. Empty, without a step: shares of the answers; lower "
+            "is better."
         ),
     ]
-    notes += [GOLD_NOTE, OWN_GOLD_NOTE, INTERVAL_NOTE, SHARES_NOTE]
+    notes += [GOLD_NOTE, OWN_GOLD_NOTE, INTERVAL_NOTE]
     return table_of_runs("actplan_scores", "All scores with intervals", columns, rows, notes)
 
 
@@ -135,7 +129,6 @@ def _difference_of_settings(sums: np.ndarray) -> np.ndarray:
 def by_length_table(planned: Sequence[Planned]) -> Table:
     """Build the table of LCS and the classifier's verdicts by length of gold plan 1."""
     notes = [
-        _GROUPS_NOTE,
         INTERVAL_NOTE,
         (
             "The paper's Fig. 5 shows human verdicts by length. Its numbers are not "
@@ -151,7 +144,6 @@ def by_length_table(planned: Sequence[Planned]) -> Table:
 def by_activity_type_table(planned: Sequence[Planned]) -> Table:
     """Build the table of LCS and the classifier's verdicts by type of activity."""
     notes = [
-        _GROUPS_NOTE,
         INTERVAL_NOTE,
         (
             "The paper does not assign activities to types (sec. 3.4). Here the activity's "
@@ -172,12 +164,16 @@ def _group_columns(group: Column) -> tuple[Column, ...]:
     return (
         group,
         Column("model", "Run"),
-        Column("plans", "Plans"),
+        Column("plans", "Plans", note="Plans: number of plans with gold plan 1."),
         Column("lcs_norm", "Norm. LCS", decimals=3),
         *interval_columns("lcs_norm", decimals=3),
         Column("lcs", "LCS, steps", decimals=3),
         Column("lcs_norm_parsed", "Norm. LCS, parsed", decimals=3),
-        Column("verdicts", "Classified"),
+        Column(
+            "verdicts",
+            "Classified",
+            note="Classified: number of plans with a classifier's verdict.",
+        ),
         Column("bleurt_correct", "Correct by classifier %", decimals=1),
         *interval_columns("bleurt_correct", decimals=1, prefix="correct_"),
     )

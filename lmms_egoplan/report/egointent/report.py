@@ -85,10 +85,7 @@ class EgoIntentReport(BenchmarkReport[EgoIntentTask]):
     def _pairs_of_runs(self) -> Table | None:
         """Compare every pair of runs."""
         notes = [
-            (
-                "Uses the steps for which both runs have all three ratings. Runs are "
-                "comparable only with the same judge and prompts."
-            ),
+            ("Only steps for which both runs have all three ratings."),
         ]
         return self.pairs(self.tasks, "Every pair of runs: overall", notes)
 

@@ -15,40 +15,79 @@ from lmms_egoplan.stats.intervals import FEWEST_CLUSTERS
 _TITLES = {"overall": "Overall", **TITLES, "indoor": "Indoor", "outdoor": "Outdoor"}
 # Notes and columns of several tables.
 _INTERVAL_NOTE = (
-    "Low to high: 95 % interval by Wilson over videos, each with all of its steps. No "
-    f"interval without samples or with fewer than {FEWEST_CLUSTERS} videos."
+    "Low to high: 95 % interval by Wilson over videos, each with all of its steps. None without "
+    f"samples or with fewer than {FEWEST_CLUSTERS} videos."
 )
 _PUBLISHED_NOTES = (
     (
         "The paper prints neither its prompt nor its judge's, and names the judge Qwen3 without a "
-        "size. Scores are comparable only with the same steps, judge and versions of both prompts. "
-        "They are not strictly comparable with the published ones."
+        f"size, so no score is strictly comparable with the published ones, over {OFFICIAL:,} "
+        "steps."
     ),
-    f"Published scores cover {OFFICIAL:,} steps.",
     _INTERVAL_NOTE,
-    (
-        "Coverage: fraction of the paper's steps that the score covers. Parsed: fraction of the "
-        "fields, three per step, that were found in the replies; a missing field scores 0, as on "
-        "the leaderboard of the benchmark's release. Judged: fraction of the found fields with a "
-        "rating; fields without one count as neither right nor wrong. Truncated: fraction of the "
-        "replies that the limit on new tokens ended, where known. Unverified: fraction of the "
-        "steps whose references nobody has verified. Suspect: fraction of the found fields that "
-        "look as if they rated themselves. Shown as: whether the model got the frames of a step as "
-        "a video or as images (sec. 4.1: open models get videos, closed ones images)."
-    ),
 )
 _PUBLISHED_COLUMNS = (
     *interval_columns("overall", decimals=2, label="(overall)"),
-    Column("questions", "Steps"),
-    Column("coverage", "Coverage %", decimals=1),
-    Column("parsed", "Parsed %", decimals=1),
-    Column("judged", "Judged %", decimals=1),
-    Column("truncated", "Truncated %", decimals=1),
-    Column("unverified", "Unverified %", decimals=1),
-    Column("suspect", "Suspect %", decimals=1),
-    Column("media", "Shown as"),
-    Column("judge", "Judge"),
-    Column("prompts", "Prompt, judge's prompt"),
+    Column("questions", "Steps", is_condition=True),
+    Column(
+        "coverage",
+        "Coverage %",
+        decimals=1,
+        note="Coverage: share of the paper's steps that the score covers.",
+        is_condition=True,
+    ),
+    Column(
+        "parsed",
+        "Parsed %",
+        decimals=1,
+        note=(
+            "Parsed: share of the fields, three per step, that were found in the replies. A "
+            "missing field scores 0, as on the leaderboard of the benchmark's release."
+        ),
+        is_condition=True,
+    ),
+    Column(
+        "judged",
+        "Judged %",
+        decimals=1,
+        note=(
+            "Judged: share of the found fields with a rating. Fields without one count as neither "
+            "right nor wrong."
+        ),
+        is_condition=True,
+    ),
+    Column(
+        "truncated",
+        "Truncated %",
+        decimals=1,
+        note="Truncated: share of the replies that the limit on new tokens ended, if known.",
+        is_condition=True,
+    ),
+    Column(
+        "unverified",
+        "Unverified %",
+        decimals=1,
+        note="Unverified: share of the steps whose references nobody has verified.",
+        is_condition=True,
+    ),
+    Column(
+        "suspect",
+        "Suspect %",
+        decimals=1,
+        note="Suspect: share of the found fields that look as if they rated themselves.",
+        is_condition=True,
+    ),
+    Column(
+        "media",
+        "Shown as",
+        note=(
+            "Shown as: the frames of a step as a video or as images. In sec. 4.1, open models get "
+            "videos, closed ones images."
+        ),
+        is_condition=True,
+    ),
+    Column("judge", "Judge", is_condition=True),
+    Column("prompts", "Versions of the prompt and the judge's prompt", is_condition=True),
 )
 
 
@@ -99,14 +138,19 @@ def scores_table(graded: Sequence[EgoIntentTask]) -> Table:
         *interval_columns("score", decimals=2),
         Column("steps", "Steps"),
         Column("videos", "Videos"),
-        Column("rated", "Ratings"),
+        Column(
+            "rated",
+            "Ratings",
+            note=(
+                "Ratings: number of fields in the score, including missing fields, which score 0."
+            ),
+        ),
     )
     notes = [
         (
             "Overall is the mean of the three fields' scores. Indoor and outdoor are the "
             "overall score of those steps."
         ),
-        "Ratings: number of fields in the score, including missing fields, which score 0.",
         _INTERVAL_NOTE,
         (
             "The gallery marks a step as right if the mean of its three ratings is at "

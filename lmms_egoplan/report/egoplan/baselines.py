@@ -10,25 +10,21 @@ from fractions import Fraction
 from lmms_egoplan.benchmarks.egoplan.wording import content, normalised
 from lmms_egoplan.media.sampling import Doc
 
-BASELINES = (
-    "most frequent action",
-    "similarity to the goal",
-    "not done yet",
-    "longest candidate",
-)
+BASELINES = {
+    "always A": "Picks the first choice.",
+    "most common action": "Picks the choice that is the right answer most often on other videos.",
+    "words of the goal": "Picks the choice that has most words in common with the goal.",
+    "not done yet": "Picks any choice that is not among the past actions.",
+    "longest choice": "Picks the choice with most characters.",
+}
+"""What each baseline does, by its name."""
 
 
 def baseline_points(docs: Iterable[Doc]) -> dict[str, list[float]]:
-    """Return each baseline's points for each question, 0 to 1.
+    """Return the points of each of the `BASELINES` for each question, 0 to 1.
 
-    Equally good choices share one point.
-
-    most frequent action: The choice that is the answer of most questions on other videos.
-    similarity to the goal: The choice that shares most stems with the goal, see `content`.
-    not done yet: Any choice that is not among the past actions.
-    longest candidate: The choice with most characters.
-
-    Texts are compared by their words, see `normalised`.
+    Equally good choices share one point. Texts are compared by their words, see `normalised`, and
+    words of the goal by their stems, see `content`.
 
     Args:
         docs: Questions with the fields ``video_id``, ``task_goal``, ``past_actions``, ``choices``
@@ -40,10 +36,11 @@ def baseline_points(docs: Iterable[Doc]) -> dict[str, list[float]]:
     >>> points = baseline_points([doc | {"choices": choices, "answer": "wash the cup"}])
     >>> for baseline in points.items():
     ...     print(*baseline)
-    most frequent action [0.25]
-    similarity to the goal [1.0]
+    always A [0.0]
+    most common action [0.25]
+    words of the goal [1.0]
     not done yet [0.5]
-    longest candidate [0.0]
+    longest choice [0.0]
     """
     points: dict[str, list[float]] = {name: [] for name in BASELINES}
     for doc_points in _points_by_doc(docs):
@@ -86,10 +83,11 @@ def _points_by_doc(docs: Iterable[Doc]) -> Iterator[dict[str, float]]:
         is_open = [normalised(choice) not in done for choice in doc["choices"]]
         lengths = [len(choice) for choice in doc["choices"]]
         yield {
-            "most frequent action": _points(doc, frequencies),
-            "similarity to the goal": _points(doc, similarities),
+            "always A": float(doc["choices"][0] == doc["answer"]),
+            "most common action": _points(doc, frequencies),
+            "words of the goal": _points(doc, similarities),
             "not done yet": _points(doc, is_open),
-            "longest candidate": _points(doc, lengths),
+            "longest choice": _points(doc, lengths),
         }
 
 

@@ -6,6 +6,7 @@ from lmms_egoplan.benchmarks.egoplan import visuals
 from lmms_egoplan.benchmarks.egoplan.records import DOMAINS
 from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.report.egoplan.answers import EGOPLAN_BENCH2
+from lmms_egoplan.report.egoplan.baselines import BASELINES
 from lmms_egoplan.report.egoplan.choice_report import ChoiceReport
 from lmms_egoplan.report.egoplan.gallery import Facts
 from lmms_egoplan.report.egoplan.ledger_fields import EGOPLAN_BENCH2_FIELDS
@@ -42,6 +43,7 @@ class EgoPlanBench2Report(ChoiceReport):
             "Hobbies": "acc_hobbies",
             "Recreation": "acc_recreation",
         },
+        baselines=BASELINES,
         ledger_fields=EGOPLAN_BENCH2_FIELDS,
     )
     QUESTIONS = EGOPLAN_BENCH2

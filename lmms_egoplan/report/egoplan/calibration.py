@@ -37,9 +37,18 @@ FEWEST_QUESTIONS = 100
 _PANELS = 2
 _PANEL_HEIGHT = 1.75
 _TITLE = 22
-_EXCLUDED_NOTE = "Excluded: questions with a choice whose log-probability is unknown or not finite."
 AS_IS = "as is"
 """Name of the probabilities without a fitted temperature."""
+_COUNT_COLUMNS = (
+    Column("questions", "Questions", is_condition=True),
+    Column("videos", "Videos", is_condition=True),
+    Column(
+        "excluded",
+        "Excluded",
+        note="Excluded: questions with a choice whose log-probability is unknown or not finite.",
+        is_condition=True,
+    ),
+)
 Rows = list[dict[str, Any]]
 
 
@@ -292,7 +301,7 @@ def calibration_table(benchmark: str, rows: Rows) -> Table | None:
         return None
     columns = (
         Column("run", "Run"),
-        Column("task", "Task"),
+        Column("task", "Task", is_condition=True),
         Column("kind", "Scores"),
         Column("temperature", "Temperature", decimals=2),
         Column("ece", "ECE %", decimals=2),
@@ -301,11 +310,9 @@ def calibration_table(benchmark: str, rows: Rows) -> Table | None:
         Column("brier", "Brier score", decimals=3),
         Column("brier_low", "Brier low", decimals=3, end_of="brier"),
         Column("brier_high", "Brier high", decimals=3, end_of="brier"),
-        Column("questions", "Questions"),
-        Column("videos", "Videos"),
-        Column("excluded", "Excluded"),
+        *_COUNT_COLUMNS,
         Column("ids", "Ids excluded"),
-        Column("no_value", "No value"),
+        Column("no_value", "No value", is_condition=True),
     )
     notes = [
         (
@@ -324,7 +331,6 @@ def calibration_table(benchmark: str, rows: Rows) -> Table | None:
             "cross-validated: each question's temperature is fitted to other videos. "
             "The printed one is fitted to all."
         ),
-        _EXCLUDED_NOTE,
         INTERVAL_NOTE,
     ]
     title = "Calibration of the choices' probabilities"
@@ -337,15 +343,13 @@ def prediction_sets_table(benchmark: str, rows: Rows) -> Table | None:
         return None
     columns = (
         Column("run", "Run"),
-        Column("task", "Task"),
+        Column("task", "Task", is_condition=True),
         Column("level", "Level %", decimals=0),
         Column("covered", "Contains the right one %", decimals=1),
         *interval_columns("covered", decimals=1),
         Column("size", "Choices in a set", decimals=2),
         Column("asks", "Asks %", decimals=1),
-        Column("questions", "Questions"),
-        Column("videos", "Videos"),
-        Column("excluded", "Excluded"),
+        *_COUNT_COLUMNS,
     )
     notes = [
         (
@@ -355,7 +359,6 @@ def prediction_sets_table(benchmark: str, rows: Rows) -> Table | None:
             "more often. Asks: share of questions whose set has several choices. Each video "
             "has the same weight. Low to high: 95 % interval over the videos."
         ),
-        _EXCLUDED_NOTE,
     ]
     title = "Conformal sets: how often must the model ask?"
     return table_of_runs(f"{benchmark}_prediction_sets", title, columns, rows, notes)
@@ -367,7 +370,7 @@ def reliability_table(benchmark: str, rows: Rows) -> Table | None:
         return None
     columns = (
         Column("run", "Run"),
-        Column("task", "Task"),
+        Column("task", "Task", is_condition=True),
         Column("kind", "Scores"),
         Column("confidence", "Mean confidence %", decimals=1),
         Column("right", "Right %", decimals=1),

@@ -132,7 +132,7 @@ def _with_gain(seen: Answer, unseen: Answer) -> Answer:
 def gain_rows(series: Iterable[Series]) -> Iterator[dict[str, Value]]:
     """Yield a row for each measure of each run that has both tasks.
 
-    Measures without a value have a row, too.
+    Rows of measures without a value have only names.
     """
     for task in series:
         paired = [answer for answer in (task.answers or {}).values() if "gain" in answer.scores]
@@ -142,14 +142,15 @@ def gain_rows(series: Iterable[Series]) -> Iterator[dict[str, Value]]:
             is_share = measure.scale == 100
             # Gains have no bounds.
             mean = mean_of(paired, name, measure.scale, top=100 if is_share else None)
-            row = {
+            row: dict[str, Value] = {
                 "run": task.run.name,
                 "task": task.task,
                 "measure": measure.label,
                 "unit": measure.unit,
             }
-            counts = {"questions": mean.questions, "asked": len(paired)}
-            yield row | mean.cells("value") | counts
+            if mean.value is not None:
+                row |= {"questions": mean.questions, "asked": len(paired)}
+            yield row | mean.cells("value")
 
 
 def gain_table(benchmark: str, tasks: Sequence[Series]) -> Table | None:
@@ -159,20 +160,19 @@ def gain_table(benchmark: str, tasks: Sequence[Series]) -> Table | None:
         return None
     columns = (
         Column("run", "Run"),
-        Column("task", "Task"),
+        Column("task", "Task", is_condition=True),
         Column("measure", "Measure"),
         Column("unit", "Unit"),
         Column("value", "Value", decimals=2),
         *interval_columns("value", decimals=2),
-        Column("questions", "Questions"),
-        Column("asked", "Asked"),
+        Column("questions", "Questions", note="Questions: those with a value.", is_condition=True),
+        Column("asked", "Asked", note="Asked: questions in both tasks.", is_condition=True),
     )
     notes = [
         (
             "Seen: the run's own task. Unseen: the same run's task with the suffix "
             "_blind, which asks the same questions without the video. A gain's "
-            "interval is from a bootstrap of the videos, with both tasks together. "
-            "Asked: questions in both tasks. Questions: those with a value."
+            "interval is from a bootstrap of the videos, with both tasks together."
         ),
         (
             "Added to the right choice: its log-probability when the video is seen, minus that "

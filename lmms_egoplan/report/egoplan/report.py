@@ -10,6 +10,7 @@ from lmms_egoplan.benchmarks.egoplan.verification import AGREED, Verified, read_
 from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.report.document import Figure
 from lmms_egoplan.report.egoplan.answers import EGOPLAN, Groups, Series, grouped
+from lmms_egoplan.report.egoplan.baselines import BASELINES
 from lmms_egoplan.report.egoplan.choice_report import MAIN_CONDITIONS, ChoiceReport
 from lmms_egoplan.report.egoplan.docs import BINS_OF_PAST_ACTIONS, bin_of_past_actions
 from lmms_egoplan.report.egoplan.figures import (
@@ -28,7 +29,6 @@ from lmms_egoplan.report.egoplan.similarity import (
 )
 from lmms_egoplan.report.egoplan.tables import (
     past_actions_table,
-    rendered_table,
     scores_table,
     similarity_table,
     table1,
@@ -75,6 +75,7 @@ class EgoPlanReport(ChoiceReport):
             "val (EPIC-KITCHENS), called L1": "acc_epic_kitchens",
             "val (Ego4D), called L2": "acc_ego4d",
         },
+        baselines=BASELINES,
         ledger_fields=EGOPLAN_FIELDS,
     )
     QUESTIONS = EGOPLAN
@@ -98,7 +99,6 @@ class EgoPlanReport(ChoiceReport):
         yield table1(ranked, chance)
         # Table 3 is about videos, not rendered scenes.
         yield table3([task for task in ranked if not task.is_demo], chance)
-        yield rendered_table(self.tasks, chance)
         tasks = [*self.tasks, *self.text_baselines]
         yield scores_table(tasks, self.QUESTIONS.part_metrics.values(), chance)
         yield past_actions_table(self._by_past_actions, chance)

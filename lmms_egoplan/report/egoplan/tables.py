@@ -8,7 +8,8 @@ from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.report.egoplan.answers import Groups, Series, grouped
 from lmms_egoplan.report.egoplan.notes import (
     BENCH2_SCORE_NOTE,
-    COUNTS_NOTE,
+    BY_SUM_NOTE,
+    COUNT_COLUMNS,
     INTERVAL_NOTE,
     SCORE_NOTE,
 )
@@ -21,10 +22,27 @@ _FRAMES_NOTE = (
     "of the whole progress (6 to LLaVA-1.5), egoplan_val_clips 8 frames of each of the "
     "last 4 past actions."
 )
-# The columns of `Series.counts`.
-_COUNT_COLUMNS = (
-    Column("questions", "Questions"),
-    Column("coverage", "Coverage %", decimals=1),
+_TASKS_NOTE = (
+    "egoplan_val_generate: the letter that was written. egoplan_val_blind: the question without "
+    "the video. egoplan_val_narrated: narrations of the past actions instead of the video. "
+    "egoplan_val_published and egoplan_val_clips_published follow the authors' code."
+)
+_BY_BYTES_NOTE = "By bytes: the choices are ranked by the sum per UTF-8 byte."
+_CLEAR_NOTE = "Clear letter: accuracy of the letter that a reply clearly claims."
+_REPLY_COLUMNS = (
+    Column("ties", "Ties", note="Ties: questions with equal best choices; the first one counts."),
+    Column(
+        "unparsed",
+        "Unparsed %",
+        decimals=1,
+        note="Unparsed: replies without a clear letter, which are wrong.",
+    ),
+    Column(
+        "truncated",
+        "Truncated %",
+        decimals=1,
+        note="Truncated: replies that the limit on new tokens ended.",
+    ),
 )
 # The metrics of Table 3's columns.
 _DOMAINS = {"id": SOURCE_METRIC[EPIC_KITCHENS], "od": SOURCE_METRIC[EGO4D], "all": "acc"}
@@ -41,9 +59,9 @@ def table1(ranked: Sequence[Series], chance: str) -> Table:
     """
     rows = [_row(task) | {"acc": task.main.value} for task in ranked]
     columns = (
-        Column("acc_sum", "By sum %", decimals=2),
+        Column("acc_sum", "By sum %", decimals=2, note=BY_SUM_NOTE),
         *interval_columns("acc", decimals=2),
-        *_COUNT_COLUMNS,
+        *COUNT_COLUMNS,
     )
     title = "Accuracy, next to Table 1 of the paper"
     notes = _notes_with_published(chance) if rows else ()
@@ -54,9 +72,9 @@ def table3(ranked: Sequence[Series], chance: str) -> Table:
     """Build Table 3: the runs' accuracies by domain, above the paper's rows."""
     rows = [_row(task) | _by_domain(task) for task in ranked]
     further_columns = (
-        Column("acc_sum", "By sum % (all)", decimals=2),
+        Column("acc_sum", "By sum % (all)", decimals=2, note=BY_SUM_NOTE),
         *interval_columns("all", decimals=2, label="(all)"),
-        *_COUNT_COLUMNS,
+        *COUNT_COLUMNS,
     )
     title = "In-domain (EPIC-KITCHENS) and out-of-domain (Ego4D), next to Table 3 of the paper"
     notes = _notes_with_published(chance) if rows else ()
@@ -79,10 +97,10 @@ def table4() -> Table:
 def _notes_with_published(chance: str) -> tuple[str, ...]:
     """Return the notes on runs next to published rows."""
     return (
-        f"{SCORE_NOTE} {_FRAMES_NOTE}",
+        SCORE_NOTE,
+        _FRAMES_NOTE,
         chance,
         INTERVAL_NOTE,
-        COUNTS_NOTE,
     )
 
 
@@ -101,37 +119,6 @@ def _by_domain(task: Series) -> dict[str, Value]:
     return {name: task.percent(metric) for name, metric in _DOMAINS.items()}
 
 
-def rendered_table(tasks: Sequence[Series], chance: str) -> Table | None:
-    """Build the table of accuracies on the demo's scenes; None without such runs."""
-    rows = [
-        _row(task) | _by_domain(task)
-        for task in tasks
-        if (task.is_main or task.without_video) and task.is_demo
-    ]
-    if not rows:
-        return None
-    columns = (
-        Column("model", "Run"),
-        Column("id", "ID %", decimals=2),
-        Column("od", "OD %", decimals=2),
-        Column("all", "All %", decimals=2),
-        Column("acc_sum", "By sum % (all)", decimals=2),
-        *interval_columns("all", decimals=2, label="(all)"),
-        *_COUNT_COLUMNS,
-    )
-    notes = [
-        (
-            "The scenes are rendered. These accuracies are comparable with each other, "
-            "not with published ones."
-        ),
-        chance,
-        INTERVAL_NOTE,
-        COUNTS_NOTE,
-    ]
-    title = "Rendered scenes: in-domain and out-of-domain"
-    return table_of_runs("egoplan_rendered", title, columns, rows, notes)
-
-
 def scores_table(tasks: Sequence[Series], part_metrics: Iterable[str], chance: str) -> Table:
     """Build the table of every score of every task.
 
@@ -142,54 +129,47 @@ def scores_table(tasks: Sequence[Series], part_metrics: Iterable[str], chance: s
     """
     columns = (
         Column("run", "Run"),
-        Column("task", "Task"),
+        Column("task", "Task", note=_TASKS_NOTE),
         Column("acc", "Accuracy %", decimals=2),
         *interval_columns("acc", decimals=2),
-        Column("acc_sum", "By sum %", decimals=2),
-        Column("acc_bytes", "By bytes %", decimals=2),
+        Column("acc_sum", "By sum %", decimals=2, note=BY_SUM_NOTE),
+        Column("acc_bytes", "By bytes %", decimals=2, note=_BY_BYTES_NOTE),
         Column("acc_epic_kitchens", "EPIC-KITCHENS %", decimals=2),
         Column("acc_ego4d", "Ego4D %", decimals=2),
-        Column("acc_within", "Within %", decimals=2),
-        Column("acc_clear", "Clear letter %", decimals=2),
-        Column("authors_fail", "Authors fail"),
-        Column("past_observation", "Past observation"),
-        Column("ties", "Ties"),
-        Column("unparsed", "Unparsed %", decimals=1),
-        Column("truncated", "Truncated %", decimals=1),
-        Column("incomplete", "Incomplete %", decimals=1),
-        Column("asked", "Asked"),
-        *_COUNT_COLUMNS,
+        Column(
+            "acc_within",
+            "Within %",
+            decimals=2,
+            note=(
+                "Within: accuracy without the questions that show a frame after the observation."
+            ),
+        ),
+        Column("acc_clear", "Clear letter %", decimals=2, note=_CLEAR_NOTE),
+        Column(
+            "authors_fail",
+            "Authors fail",
+            note="Authors fail: questions without a score, as the authors' code fails on them.",
+        ),
+        Column(
+            "past_observation",
+            "Past observation",
+            note="Past observation: questions that show a frame after the observation (Ego4D).",
+        ),
+        *_REPLY_COLUMNS,
+        Column(
+            "incomplete",
+            "Incomplete %",
+            decimals=1,
+            note=(
+                "Incomplete: replies to egoplan_val_reasoned that lack the summary of the "
+                "progress, the description of the observation or the plan. Its prompt is not the "
+                "paper's protocol, and its accuracy covers the replies with a clear letter."
+            ),
+        ),
+        Column("asked", "Asked", is_condition=True),
+        *COUNT_COLUMNS,
     )
-    notes = [
-        SCORE_NOTE,
-        (
-            "By bytes: ranked by the sum per UTF-8 byte. In egoplan_val_generate, the "
-            "accuracy uses the letter that was written; a reply without a clear letter "
-            "(unparsed) is wrong. Truncated: replies that the limit on new tokens "
-            "ended. EPIC-KITCHENS, Ego4D: accuracy over the questions of one source."
-        ),
-        (
-            "egoplan_val_reasoned asks for a summary of the progress and a description of the "
-            "observation before the letter, as in the case of App. B.2. Its prompt is not the "
-            "paper's protocol. The accuracy covers the replies with a clear letter in the last "
-            "part. Incomplete: replies that lack a part, for example because they were cut off."
-        ),
-        (
-            "egoplan_val_published and egoplan_val_clips_published follow the authors' code: "
-            "the mean includes the token that ends an answer. In the latter, frames after the "
-            "observation may be shown in Ego4D. Past observation: questions that show such a "
-            "frame. Within: accuracy over the remaining questions. Authors fail: questions on "
-            "which the authors' code fails, which have no accuracy."
-        ),
-        (
-            "egoplan_val_blind: the question without the video. egoplan_val_narrated: "
-            "narrations of the past actions instead of the video."
-        ),
-        chance,
-        "Ties: questions with several equally good best choices; the first one counts.",
-        INTERVAL_NOTE,
-        COUNTS_NOTE,
-    ]
+    notes = [SCORE_NOTE, chance, INTERVAL_NOTE]
     title = "All scores of each run"
     return table_of_runs("egoplan_scores", title, columns, score_rows(tasks, part_metrics), notes)
 
@@ -201,30 +181,18 @@ def bench2_scores_table(tasks: Sequence[Series], part_metrics: Iterable[str], ch
         Column("task", "Task"),
         Column("acc", "Accuracy %", decimals=2),
         *interval_columns("acc", decimals=2),
-        Column("acc_sum", "By sum %", decimals=2),
-        Column("acc_bytes", "By bytes %", decimals=2),
+        Column("acc_sum", "By sum %", decimals=2, note=BY_SUM_NOTE),
+        Column("acc_bytes", "By bytes %", decimals=2, note=_BY_BYTES_NOTE),
         Column("acc_daily_life", "Daily life %", decimals=2),
         Column("acc_work", "Work %", decimals=2),
         Column("acc_hobbies", "Hobbies %", decimals=2),
         Column("acc_recreation", "Recreation %", decimals=2),
-        Column("acc_clear", "Clear letter %", decimals=2),
-        Column("ties", "Ties"),
-        Column("unparsed", "Unparsed %", decimals=1),
-        Column("truncated", "Truncated %", decimals=1),
-        Column("asked", "Asked"),
-        *_COUNT_COLUMNS,
+        Column("acc_clear", "Clear letter %", decimals=2, note=_CLEAR_NOTE),
+        *_REPLY_COLUMNS,
+        Column("asked", "Asked", is_condition=True),
+        *COUNT_COLUMNS,
     )
-    notes = [
-        BENCH2_SCORE_NOTE,
-        chance,
-        "The paper's tables are not included.",
-        INTERVAL_NOTE,
-        (
-            "Questions: the number that the accuracy covers. Coverage: their share of the "
-            "official questions. A question that a model could not score counts as neither "
-            "right nor wrong. Ties: questions with several equally good best choices."
-        ),
-    ]
+    notes = [BENCH2_SCORE_NOTE, chance, "The paper's tables are not included.", INTERVAL_NOTE]
     title = "All scores of each run"
     return table_of_runs(
         "egoplan_bench2_scores", title, columns, score_rows(tasks, part_metrics), notes
@@ -323,9 +291,9 @@ def group_table(
     columns = (
         group_column,
         Column("run", "Run"),
-        Column("task", "Task"),
+        Column("task", "Task", is_condition=True),
         Column("acc", "Accuracy %", decimals=2),
-        Column("acc_sum", "By sum %", decimals=2),
+        Column("acc_sum", "By sum %", decimals=2, note=BY_SUM_NOTE),
         *interval_columns("acc", decimals=2),
         Column("questions", "Questions"),
     )

@@ -172,9 +172,8 @@ class EgoThinkReport(BenchmarkReport[EgoThinkTask]):
         """Compare every pair of runs."""
         notes = [
             (
-                "All questions have equal weight here, so activity and forecasting count "
-                "twice. The differences therefore deviate from those of the averages. They "
-                "are comparable only if the same judge rated both runs."
+                "All questions have equal weight here, so activity and forecasting count twice, "
+                "and the differences deviate from those of the averages."
             ),
         ]
         return self.pairs(self.tasks, "Every pair of runs", notes)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from lmms_egoplan.benchmarks.egothink.dimensions import Dimension
 from lmms_egoplan.report.egothink.answers import CAPABILITIES, SINGLE, EgoThinkTask
-from lmms_egoplan.report.egothink.notes import INTERVAL_NOTE, SHARES_COLUMNS, SHARES_NOTE
+from lmms_egoplan.report.egothink.notes import INTERVAL_NOTE, SHARES_COLUMNS
 from lmms_egoplan.report.models import model_facts
 from lmms_egoplan.report.published import OwnRow, load_table, published_with_runs
 from lmms_egoplan.report.tables import Column, Table, Value, interval_columns, table_of_runs
@@ -20,7 +20,12 @@ def table2(rows: Sequence[Mapping[str, Value]]) -> Table:
         Column("named_billions", "Billions by its name", decimals=2),
         Column("tuned", "Tuning by its name"),
         Column("family", "Family by its name"),
-        Column("images", "Images"),
+        Column(
+            "images",
+            "Images",
+            note="Images: mean number per question that the harness logged.",
+            is_condition=True,
+        ),
         Column("average", "Average", decimals=1),
         *interval_columns("average", decimals=1, prefix="average_"),
         Column("facts_from", "Facts from"),
@@ -30,9 +35,7 @@ def table2(rows: Sequence[Mapping[str, Value]]) -> Table:
             "Rows of runs: facts in the checkpoint's configuration, with the name of the "
             "field, if the checkpoint is on this machine. Total: parameters as the harness "
             "counted them, else by the headers of the safetensors files, in billions; unknown "
-            "for quantised weights. Size, family and tuning are what the model's name states. "
-            "Images: mean number per question that the harness logged. Everything else is "
-            "unknown, such as the data of training, and models of an API."
+            "for quantised weights. Everything else is unknown, such as the data of training."
         ),
     ]
     title = "Models, next to Table 2 of the paper" if rows else "Published: models"
@@ -57,11 +60,10 @@ def table3(graded: Sequence[EgoThinkTask]) -> Table:
     notes = [
         "Average: plain mean over the twelve dimensions, if all have a score.",
         (
-            "The paper's judge, GPT-4, is no longer available. Scores of other judges are "
-            "close to the published ones, but not equal."
+            "The paper's judge, GPT-4, is no longer available. Scores by other judges are "
+            "close to the published ones, not equal."
         ),
         INTERVAL_NOTE,
-        SHARES_NOTE,
     ]
     rows: list[OwnRow] = []
     for run in graded:
@@ -83,7 +85,6 @@ def capabilities_table(graded: Sequence[EgoThinkTask]) -> Table:
     notes = [
         "Score: plain mean over the dimensions of the capability, if all have a score.",
         INTERVAL_NOTE,
-        SHARES_NOTE,
     ]
     columns = _score_columns(Column("group", "Capability"))
     rows = _score_rows(graded, CAPABILITIES)
@@ -94,7 +95,7 @@ def dimensions_table(graded: Sequence[EgoThinkTask]) -> Table:
     """Build the table of the runs' scores by dimension."""
     columns = _score_columns(Column("group", "Dimension"))
     rows = _score_rows(graded, SINGLE)
-    notes = [INTERVAL_NOTE, SHARES_NOTE]
+    notes = [INTERVAL_NOTE]
     return table_of_runs("egothink_dimensions", "Scores by dimension", columns, rows, notes)
 
 

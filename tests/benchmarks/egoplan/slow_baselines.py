@@ -3,7 +3,13 @@
 import re
 from functools import cache
 
-NAMES = ("most frequent action", "similarity to the goal", "not done yet", "longest candidate")
+NAMES = (
+    "always A",
+    "most common action",
+    "words of the goal",
+    "not done yet",
+    "longest choice",
+)
 ARTICLES = {"a", "an", "the"}
 LINKS = {
     *(
@@ -56,16 +62,17 @@ def stems(text):
 def values(docs, doc, choice):
     """Return what each baseline compares, by its name."""
     return {
-        "most frequent action": sum(
+        "always A": choice == doc["choices"][0],
+        "most common action": sum(
             plain(other["answer"]) == plain(choice)
             for other in docs
             if other["video_id"] != doc["video_id"]
         ),
-        "similarity to the goal": len(stems(doc["task_goal"]) & stems(choice)),
+        "words of the goal": len(stems(doc["task_goal"]) & stems(choice)),
         "not done yet": all(
             plain(past["narration_text"]) != plain(choice) for past in doc["past_actions"]
         ),
-        "longest candidate": len(choice),
+        "longest choice": len(choice),
     }
 
 

@@ -142,7 +142,7 @@ def test_summary_is_stored_and_printed(tmp_path, narrations):
     }
     assert summary["kinds_to_drop"] == kinds
     accuracies = summary["accuracy_without_video"]
-    assert (accuracies["n"], accuracies["chance"], accuracies["most frequent action"]) == (
+    assert (accuracies["n"], accuracies["chance"], accuracies["most common action"]) == (
         16,
         0.25,
         0.25,

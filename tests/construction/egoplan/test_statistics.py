@@ -253,7 +253,13 @@ def reference(records, narrations):
         any(begins_with_answer(record, narrations, text) for text in wrong(record))
         for record in records
     )
-    names = "most frequent action", "not done yet", "similarity to the goal", "longest candidate"
+    names = (
+        "always A",
+        "most common action",
+        "not done yet",
+        "words of the goal",
+        "longest choice",
+    )
     points = {name: [] for name in names}
     for record in records:
         other_answers = [
@@ -262,14 +268,15 @@ def reference(records, narrations):
         done = {plain(past["narration_text"]) for past in record["task_progress_metadata"]}
         goal = set(stems(record["task_goal"])) - LINKS - {"and", "then"}
         scores = {
-            "most frequent action": {
+            "always A": {text: text == record["choice_a"] for text in choices_of(record)},
+            "most common action": {
                 text: other_answers.count(plain(text)) for text in choices_of(record)
             },
             "not done yet": {text: plain(text) not in done for text in choices_of(record)},
-            "similarity to the goal": {
+            "words of the goal": {
                 text: len(goal & set(stems(text))) for text in choices_of(record)
             },
-            "longest candidate": {text: len(text) for text in choices_of(record)},
+            "longest choice": {text: len(text) for text in choices_of(record)},
         }
         for name, values in scores.items():
             points[name].append(expected(record, values))
