@@ -392,21 +392,39 @@ def runs_and_ledger(
         Column("published", "Published"),
         Column("score", "Run's score", decimals=2),
         Column("difference", "Run minus published", decimals=2),
-        Column("different", "Different"),
-        Column("same", "Same"),
-        Column("unknown", "Unknown"),
-        Column("marks", "Marks"),
-        Column("model", "Model in the source"),
-        Column("why", "Run not comparable"),
+        Column(
+            "different",
+            "Conditions that differ",
+            note="Conditions that differ: what the source and the run state differently.",
+        ),
+        Column(
+            "same",
+            "Same conditions",
+            note="Same conditions: what both state alike.",
+            is_condition=True,
+        ),
+        Column(
+            "unknown",
+            "Not stated",
+            note="Not stated: what at least one of them does not state.",
+            is_condition=True,
+        ),
+        Column(
+            "marks",
+            "Marks",
+            note=(
+                "Marks: copy, the number is in an earlier source; not whole, no whole number of "
+                "right answers gives this score; below chance, the score is lower than that of "
+                "random answers; quoted, the number was read in a note and not in the source."
+            ),
+        ),
+        Column("model", "Model in the source", is_condition=True),
+        Column("why", "Runs not comparable with published scores"),
     )
     notes = (
         (
             "Published scores of models with the name of the run's checkpoint. The same name does "
-            "not prove the same weights. Different: what the source and the run state differently. "
-            "Same: what both state alike. Unknown: what at least one of them does not state. "
-            "Marks: copy, the number is in an earlier source; not whole, no whole number of right "
-            "answers gives this score; below chance, the score is lower than that of random "
-            "answers; quoted, the number was read in a note and not in the source."
+            "not prove the same weights."
         ),
         *spreads(listed.values()),
     )

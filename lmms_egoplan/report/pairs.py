@@ -161,9 +161,9 @@ def _notes(comparisons: Sequence[intervals.Comparison], unit: str) -> Iterator[s
         )
     if "permutation" in tests:
         yield (
-            f"permutation: two-sided test on the sums of differences of the {unit}. It flips the "
-            f"signs of the sums in all possible ways if at most {intervals.EXACT_UP_TO} sums are "
-            f"not 0, otherwise in {intervals.PERMUTATIONS:,} random ways."
+            f"permutation: two-sided test on the sums of differences of the {unit}, with all "
+            f"possible signs if at most {intervals.EXACT_UP_TO} sums are not 0, otherwise with "
+            f"{intervals.PERMUTATIONS:,} random ones."
         )
     count = len(comparisons)
     noun = "comparison" if count == 1 else "comparisons"
@@ -178,12 +178,11 @@ def verdict_note(margin: float) -> str:
         margin: margin in per cent of the highest possible score.
     """
     return (
-        'Verdict: "different" by the test, "equal" by two one-sided tests with a '
-        f'margin of {margin:g} % of the highest possible score, "undecided" without '
-        "either claim. All verdicts of this table share an error rate of "
-        f"{100 * ERROR_RATE:g} %. The number of questions that would be needed is for a "
-        f"probability of {100 * POWER:g} %; there is none if the estimate is not above "
-        "the number of questions at hand."
+        'Verdict: "different" by the test, "equal" by two one-sided tests with a margin of '
+        f'{margin:g} % of the highest possible score, otherwise "undecided". All verdicts of a '
+        f"table share an error rate of {100 * ERROR_RATE:g} %. The number of questions that would "
+        f"be needed is for a probability of {100 * POWER:g} %; there is none if the estimate is "
+        "not above the number at hand."
     )
 
 

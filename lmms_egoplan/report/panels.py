@@ -147,11 +147,11 @@ def tables_of(
     if rule == "majority":
         rule_columns = (
             Column("majority", "Majority", decimals=2),
-            Column("majority_of", "Of"),
+            Column("majority_of", "Texts with a majority"),
         )
         rule_note = (
             "Majority: the main score over the texts that more than half of the judges rated "
-            "equally. Of: number of these texts. They may be easier to rate than the others."
+            "equally. These texts may be easier to rate than the others."
         )
     else:
         rule_columns = (Column("median", "Median", decimals=2),)
@@ -159,8 +159,8 @@ def tables_of(
     columns = (
         Column("name", "Run"),
         Column("judges", "Judges"),
-        Column("answers", "Rated"),
-        Column("left_out", "Unrated"),
+        Column("answers", "Texts rated by all"),
+        Column("left_out", "Other texts"),
         Column("mean", "Mean", decimals=2),
         *interval_columns("mean", decimals=2),
         *rule_columns,
@@ -169,10 +169,10 @@ def tables_of(
     )
     notes = [
         (
-            "Runs with the same model, answers and conditions, each with another judge. Rated: "
-            "texts that all judges rated. A text is an answer, or a part of an answer with its "
-            "own rating. Mean: the main score from the judges' mean ratings of these texts; empty "
-            "if a run has no main score. Spread: highest minus lowest rating of a text, in "
+            "Runs with the same model, answers and conditions, each with another judge. A text is "
+            "an answer, or a part of an answer with its own rating. Mean: the main score from the "
+            "judges' mean ratings of the texts that all judges rated; none if a run has no main "
+            "score. Spread: highest minus lowest rating of a text, in "
             "points, mean over the texts. Alpha: Krippendorff's alpha of the judges, with the "
             f"interval metric, from {MIN_ITEMS} texts on."
         ),

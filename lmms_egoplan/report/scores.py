@@ -230,8 +230,8 @@ class ScoredTask(ABC):
         if self.is_official:
             return ""
         return (
-            f"not the benchmark's questions ({self.question_set}): coverage is the share of "
-            "the prepared questions."
+            f"coverage is the share of the prepared questions, not the benchmark's "
+            f"({self.question_set})."
         )
 
     @property

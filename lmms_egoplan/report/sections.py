@@ -1,6 +1,6 @@
 """Build a benchmark's section of the report: scores, tables, figures, remarks and slices."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,6 +11,7 @@ from lmms_egoplan.report.changes import changes_of
 from lmms_egoplan.report.findings import finding
 from lmms_egoplan.report.ledger import runs_and_ledger
 from lmms_egoplan.report.panels import tables_of
+from lmms_egoplan.report.scores import ScoredTask
 from lmms_egoplan.report.slices import group_of, slices_of
 from lmms_egoplan.report.tables import Table, filled
 from lmms_egoplan.text import join_list
@@ -132,15 +133,35 @@ def _draw_marked(draw: "Callable[[], Drawing]") -> "Drawing":
 
 
 def remarks_of(report: BenchmarkReport[Any]) -> Iterator[str]:
-    """Describe flaws and gaps of the runs, each in a sentence or two."""
+    """Describe flaws and gaps of the runs, each in a sentence or two.
+
+    Footnotes of the table of results are not repeated: the reasons why main scores are not
+    comparable with published ones or have no interval.
+    """
     tasks = [*report.own_tasks, *report.shortcuts]
-    names: dict[str, list[str]] = {}
+    in_footnotes: set[str] = set()
+    for task in report.main_tasks():
+        in_footnotes.update(task.objections)
+    tasks_by_text: dict[str, list[ScoredTask]] = {}
     for task in tasks:
-        for text in (*report.flaws(task), *task.remarks):
-            names.setdefault(text, []).append(task.name)
-    for text, task_names in names.items():
-        yield f"{join_list(task_names, 8)}: {text}"
-    demo = [task.name for task in tasks if task.is_demo]
-    if demo:
-        yield f"{document.DEMO_NOTE} {', '.join(demo)}."
+        texts = [*report.flaws(task), *task.remarks]
+        if task.shortcut is None:
+            for reason in task.objections:
+                if reason not in in_footnotes:
+                    texts.append(f"not comparable with published scores: {reason}.")
+        for text in texts:
+            tasks_by_text.setdefault(text, []).append(task)
+    for text, tasks_with_it in tasks_by_text.items():
+        yield f"{_who(tasks_with_it, tasks)}: {text}"
     yield from report.gaps()
+
+
+def _who(tasks: Sequence[ScoredTask], all_tasks: Sequence[ScoredTask]) -> str:
+    """Name tasks of runs: "all runs", the task that all runs share, or each task."""
+    if len(tasks) == len(all_tasks) > 1:
+        return "All runs"
+    names = {task.task for task in tasks}
+    same_task = [task for task in all_tasks if task.task in names]
+    if len(names) == 1 and len(tasks) == len(same_task) > 1:
+        return f"All runs of {tasks[0].task}"
+    return join_list([task.name for task in tasks], 8)

@@ -170,6 +170,11 @@ class Table:
         """True if a row is of a run."""
         return any(row.is_ours for row in self.rows)
 
+    @property
+    def is_mixed(self) -> bool:
+        """True if some rows are of runs and others are not."""
+        return len({row.is_ours for row in self.rows}) > 1
+
     def parted(self) -> "list[Table]":
         """Split off the rows that are not comparable with the published ones into a second table.
 
@@ -304,24 +309,26 @@ def _with_columns(table: Table, rows: Iterable[Row], kept: Sequence[int]) -> Tab
 def condensed(table: Table) -> Table:
     """Return a table for readers: conditions and reasons that rows share are in notes, stated once.
 
-    A condition (`Column.is_condition`) is stated once if all rows that have it share it. Only
-    published rows may lack it.
+    Conditions (`Column.is_condition`) are moved to notes if all rows share them, or if they depend
+    only on the run. Published rows may lack them.
     """
+    notes = []
     in_all_rows = []
     in_all_runs = []
-    reasons = []
     kept = []
     for index, column in enumerate(table.columns):
-        value = _shared_value(table, index)
         if column.key == _WHY:
-            reasons.append(f"{column.title}: {_reasons(table, index)}.")
-        elif value is None:
+            notes.append(f"{column.title}: {_with_names(_reasons(table, index), table)}.")
+            continue
+        names_by_value = _names_by_condition(table, index)
+        if not names_by_value:
             kept.append(index)
+        elif len(names_by_value) > 1:
+            notes.append(f"{column.title}: {_with_names(names_by_value, table)}.")
         elif all(_is_filled(row.values[index]) for row in table.rows):
-            in_all_rows.append(f"{column.title} = {value}")
+            in_all_rows.append(f"{column.title} = {next(iter(names_by_value))}")
         else:
-            in_all_runs.append(f"{column.title} = {value}")
-    notes = [*reasons]
+            in_all_runs.append(f"{column.title} = {next(iter(names_by_value))}")
     if in_all_rows:
         notes.append(f"In all rows: {'; '.join(in_all_rows)}.")
     if in_all_runs:
@@ -329,33 +336,60 @@ def condensed(table: Table) -> Table:
     return replace(_with_columns(table, table.rows, kept), notes=(*notes, *table.notes))
 
 
-def _shared_value(table: Table, index: int) -> str | None:
-    """Return the formatted condition that all rows of a column share; None without one."""
+def _names_by_condition(table: Table, index: int) -> dict[str, list[str]]:
+    """Return the names of the runs with each value of a condition.
+
+    Empty if the rows do not share the condition, and if it saves nothing: a single row, or a
+    different run in each row.
+    """
     column = table.columns[index]
-    if not column.is_condition or index == 0:
-        return None
-    texts = []
+    if not column.is_condition or index == 0 or len(table.rows) == 1:
+        return {}
+    name_index = _name_index(table)
+    values_by_name: dict[str, set[str]] = {}
+    names_by_value: dict[str, list[str]] = {}
+    num_values = 0
     for row in table.rows:
         value = row.values[index]
         if _is_filled(value):
-            texts.append(show(value, column.decimals, column.key))
+            text = show(value, column.decimals, column.key)
+            name = str(row.values[name_index])
+            values_by_name.setdefault(name, set()).add(text)
+            names_by_value.setdefault(text, []).append(name)
+            num_values += 1
         elif row.is_ours:
-            return None
-    if len(set(texts)) != 1 or len(table.rows) == 1:
-        return None
-    return texts[0]
+            return {}
+    is_of_run = all(len(values) == 1 for values in values_by_name.values())
+    saves = num_values > len(values_by_name) and num_values == len(table.rows)
+    if len(names_by_value) == 1 or (is_of_run and saves):
+        return names_by_value
+    return {}
 
 
-def _reasons(table: Table, index: int) -> str:
-    """State each reason of a column once, with the names of its rows."""
+def _name_index(table: Table) -> int:
+    """Return the position of the column with the names of the runs, else that of the first one."""
+    for index, column in enumerate(table.columns):
+        if column.key in ("run", "model"):
+            return index
+    return 0
+
+
+def _reasons(table: Table, index: int) -> dict[str, list[str]]:
+    """Return the names of the rows with each reason."""
     names_by_reason: dict[str, list[str]] = {}
     for row in table.rows:
         for reason in filter(None, str(row.values[index] or "").split("; ")):
-            names_by_reason.setdefault(reason, []).append(str(row.values[0]))
+            names_by_reason.setdefault(reason, []).append(str(row.values[_name_index(table)]))
+    return names_by_reason
+
+
+def _with_names(names_by_text: Mapping[str, Sequence[str]], table: Table) -> str:
+    """Join texts, each with the names of its rows."""
     texts = []
-    for reason, names in names_by_reason.items():
-        who = "all rows" if len(names) == len(table.rows) else ", ".join(dict.fromkeys(names))
-        texts.append(f"{reason} ({who})")
+    for text, names in names_by_text.items():
+        is_everywhere = len(names) == len(table.rows)
+        who = "all rows" if is_everywhere else ", ".join(dict.fromkeys(names))
+        texts.append(f"{text} ({who})")
     return "; ".join(texts)
 
 
@@ -546,7 +580,7 @@ def markdown_of(table: Table) -> str:
     lines.append(_line("---:" if is_number else "---" for is_number in table.numbers()))
     lines += map(_line, _cells(table, _plain, _MARKS, _OWN))
     remarks = [table.source, *table.notes]
-    if table.has_own:
+    if table.is_mixed:
         remarks.append(f"{_OWN.strip()}: own run.")
     lines.append("")
     lines += (f"{_plain(text)}  " for text in remarks if text)
@@ -575,7 +609,7 @@ def latex_of(table: Table) -> str:
         lines.append(" & ".join(cells) + r" \\")
     lines += [r"\bottomrule", r"\end{tabular}"]
     remarks = [_latex(text) for text in (table.source, *table.notes) if text]
-    if table.has_own:
+    if table.is_mixed:
         remarks.append(f"{_LATEX_OWN.strip()}: own run.")
     lines += (f"\\par\\footnotesize {text}" for text in remarks)
     lines += [r"\end{table}", ""]
@@ -591,7 +625,7 @@ def _cells(
         table: the table.
         escape: function that escapes special characters.
         forms: a format for each mark.
-        prefix: mark of rows of runs.
+        prefix: mark of rows of runs, if there are also others.
     """
     marks = table.marks()
     for index, row in enumerate(table.rows):
@@ -599,7 +633,7 @@ def _cells(
         for position, (value, column) in enumerate(zip(row.values, table.columns, strict=True)):
             text = escape(show(value, column.decimals, column.key))
             cells.append(forms[marks.get((index, position))].format(text))
-        if row.is_ours:
+        if row.is_ours and table.is_mixed:
             cells[0] = prefix + cells[0]
         yield cells
 

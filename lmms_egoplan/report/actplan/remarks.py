@@ -18,24 +18,16 @@ def flaws(task: Planned) -> Iterator[str]:
         yield "no LCS, because no instance has gold plan 1."
     if asked is not None and prepared and asked < prepared:
         yield f"{asked:,} plans, {asked / prepared:.1%} of the prepared instances."
-    if prepared and prepared != task.official:
-        yield (
-            f"the data have {prepared:,} instances, the paper {task.official:,}. Scores over "
-            "other instances are not comparable with the published ones."
-        )
     unparsed = task.number("unparsed")
     if unparsed:
         yield f"{unparsed:.1%} of the answers have no step."
     cut = task.number("bleurt_truncated")
     if cut:
         yield (
-            f"for {cut:.1%} of the plans, the classifier saw only part of the plan "
-            "or of the gold plan."
+            f"for {cut:.1%} of the plans, the classifier saw only part of the plan or gold plan."
         )
     if task.answers is None:
-        yield (
-            "no samples, and therefore no intervals, no comparisons and no plans in the gallery."
-        )
+        yield ("no samples, so no comparisons and no plans in the gallery.")
 
 
 def gaps(
@@ -76,8 +68,8 @@ def _scorers(planned: Sequence[Planned]) -> Iterator[str]:
             name or "an unnamed encoder" for name in sorted(unofficial_by_end.values())
         )
         yield (
-            f"Steps were compared by {names}. Unless that is a copy of "
-            "all-MiniLM-L6-v2, LCS is not comparable with Table 4."
+            f"Steps were compared by {names}. LCS is comparable with Table 4 only if this is a "
+            "copy of all-MiniLM-L6-v2."
         )
     differences = differing(encoders, _last_part)
     if differences:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from lmms_egoplan.report.egointent.answers import OFFICIAL, EgoIntentTask
+from lmms_egoplan.report.egointent.answers import EgoIntentTask
 from lmms_egoplan.report.scores import Key, differing
 
 
@@ -26,15 +26,13 @@ def flaws(task: EgoIntentTask) -> Iterator[str]:
         yield "no overall score, since one of the fields was found in replies but never judged."
     elif judged is not None and judged < 1:
         yield (
-            f"{100 * (1 - judged):.1f} % of the found fields are not judged; they "
-            "count as neither right nor wrong."
+            f"{100 * (1 - judged):.1f} % of the fields in replies are not judged; they count as "
+            "neither right nor wrong."
         )
     if task.number("parsed") == 0:
         yield "no reply contains any of the three fields."
-    if task.is_by_demo:
-        yield "the demo judge only compares words; its ratings are meaningless."
     if task.answers is None:
-        yield "no samples, so there are no intervals, heat map, comparisons or gallery entries."
+        yield "no samples, so no heat map, comparisons or gallery."
     unverified = task.percent("unverified")
     if unverified:
         yield f"nobody has verified the references of {unverified:.1f} % of the steps."
@@ -48,11 +46,6 @@ def _flaws_of_steps(task: EgoIntentTask) -> Iterator[str]:
         yield (
             "steps, labels and cuts are Goal-Step's, not EgoIntent's; the published "
             "scores are not comparable."
-        )
-    elif size is not None and size != OFFICIAL:
-        yield (
-            f"the annotation file has {size:,} steps, the paper {OFFICIAL:,}; the "
-            "published scores are not comparable."
         )
     if size is not None and asked is not None and asked < size:
         yield f"the model was asked about {asked:,} of the annotation file's {size:,} steps."

@@ -195,7 +195,7 @@ class ChoiceReport(BenchmarkReport[Series]):
 
     def flaws(self, task: Series) -> Iterator[str]:
         """Yield problems with a task's questions and samples."""
-        return flaws(task, self.QUESTIONS)
+        return flaws(task)
 
     def gaps(self) -> Iterator[str]:
         """Yield problems with the prepared data, and missing reliability diagrams."""

@@ -150,7 +150,7 @@ def gain_rows(series: Iterable[Series]) -> Iterator[dict[str, Value]]:
             }
             if mean.value is not None:
                 row |= {"questions": mean.questions, "asked": len(paired)}
-            yield row | mean.cells("value")
+            yield {**row, **mean.cells("value")}
 
 
 def gain_table(benchmark: str, tasks: Sequence[Series]) -> Table | None:

@@ -3,36 +3,31 @@
 from collections.abc import Collection, Iterator
 
 from lmms_egoplan.jsonl import member
-from lmms_egoplan.report.egoplan.answers import Questions, Series
+from lmms_egoplan.report.egoplan.answers import Series
 from lmms_egoplan.report.scores import Key
 from lmms_egoplan.report.tables import share
 
 
-def flaws(task: Series, questions: Questions) -> Iterator[str]:
-    """Yield problems with a task's questions and samples.
-
-    Args:
-        task: The task.
-        questions: The benchmark's questions.
-    """
-    yield from _flaws_of_questions(task, questions)
+def flaws(task: Series) -> Iterator[str]:
+    """Yield problems with a task's questions and samples."""
+    yield from _flaws_of_questions(task)
     if task.answers is None:
-        yield "without samples, there are no intervals, groups, comparisons or gallery."
-    if task.ranking_flaw:
-        yield f"{task.ranking_flaw}; the run is neither ranked nor compared."
+        yield "no samples, so no groups, comparisons or gallery."
+    if task.ranking_flaw and task.shortcut:
+        yield f"{task.ranking_flaw}; not compared."
     if task.ranking.get("note"):
         yield f"{task.ranking['note']}."
     if task.is_reasoned:
         yield (
-            "the prompt is not the paper's protocol: App. B.2 describes one case and prints "
-            f"no prompt. {share(task.number('incomplete'))} of the replies lack the summary, "
-            "the description or the plan, or have them in another order."
+            "the prompt is not the paper's, which describes one case and prints no prompt (App. "
+            f"B.2). {share(task.number('incomplete'))} of the replies lack the summary, the "
+            "description or the plan, or have another order."
         )
     unknown = _unknown_fields(task)
     if unknown:
         yield (
-            f"not known or not followed in this preset: {', '.join(unknown)}. For a field that the "
-            "source does not state, this project's or the model's own choice is used."
+            f"the source of this preset does not state {', '.join(unknown)}, or it is not "
+            "followed. This project's or the model's own choice is used."
         )
 
 
@@ -48,17 +43,11 @@ def _unknown_fields(task: Series) -> list[str]:
     return fields
 
 
-def _flaws_of_questions(task: Series, questions: Questions) -> Iterator[str]:
-    """Yield differences from the official file, and questions without a score."""
+def _flaws_of_questions(task: Series) -> Iterator[str]:
+    """Yield questions that were not asked or have no score."""
     size = task.count("split_size")
     asked = task.count("num_questions")
     with_score = task.questions
-    official = questions.official
-    if size is not None and size != official:
-        yield (
-            f"the annotation file has {size:,} questions, {questions.name} "
-            f"{official:,}; scores are not comparable with published ones."
-        )
     if asked is not None and size is not None and asked < size:
         yield f"{asked:,} of the annotation file's {size:,} questions were asked."
     failed = task.count("authors_fail") or 0
@@ -97,6 +86,6 @@ def missing_questions(
     if missing:
         why = problem or f"they are not in the prepared data, for example {min(missing)[1]}"
         yield (
-            f"text, past actions, goal and frames of {len(missing):,} questions are "
-            f"missing, and the baselines without a model do not cover them: {why}"
+            f"{len(missing):,} questions have no text, goal, past actions and frames here, and "
+            f"the baselines without a model do not cover them: {why}"
         )

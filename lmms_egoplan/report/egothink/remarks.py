@@ -30,20 +30,16 @@ def flaws(task: EgoThinkTask) -> Iterator[str]:
                 f"{count:,} of {whole.questions:,} answers are not judged and count as neither "
                 "right nor wrong. To judge them, run lmms-egoplan judge egothink."
             )
-    if task.is_by_demo:
-        yield "the demo judge only compares words; its ratings are meaningless."
     unlogged = [name for name, run in task.tasks.items() if run.samples is None]
     if unlogged:
         yield (
-            f"no samples of {', '.join(unlogged)}, so they have no intervals, no "
-            "comparisons and no answers in the gallery."
+            f"no samples of {', '.join(unlogged)}, so no comparisons and no answers in the gallery."
         )
     preset = load_presets().get(task.preset)
     if preset and preset.unknown:
         fields = ", ".join(preset.unknown).replace("_", " ")
         yield (
-            f"the source of this preset does not state {fields}; this project's own "
-            "choice is used there."
+            f"the source of this preset does not state {fields}. This project's own choice is used."
         )
     if task.left_out:
         yield (
@@ -64,7 +60,7 @@ def gaps(
     """
     judges = differing({run.name: run.judge for run in graded})
     if judges:
-        yield f"Different judges, so scores are not comparable: {judges}."
+        yield f"Different judges, so these scores are not comparable: {judges}."
     if problems:
         problem = next(iter(problems.values()))
         yield (
