@@ -10,33 +10,34 @@ import pytest
 from lmms_egoplan.report.tables import Row
 
 
+class Cells(dict):
+    """A row's values by column key. Columns without any value are not in the table: None."""
+
+    def __missing__(self, key):
+        return None
+
+
 def joined(section, key):
     """Return a table by key, with the rows of its table of incomparable runs appended, without
     their reasons.
     """
     (table,) = (table for table in section.tables if table.key == key)
-    incomparable_tables = [table for table in section.tables if table.key == f"{key}_apart"]
-    rows = list(table.rows)
-    for incomparable in incomparable_tables:
-        names = [column.key for column in incomparable.columns]
-        for row in incomparable.rows:
-            values = dict(zip(names, row.values, strict=True))
-            rows.append(
-                Row(
-                    tuple(values.get(column.key) for column in table.columns),
-                    row.is_ours,
-                    values["why"],
-                )
-            )
-    return replace(table, rows=tuple(rows))
+    parts = [table, *(part for part in section.tables if part.key == f"{key}_apart")]
+    columns = {column.key: column for part in parts for column in part.columns}
+    why = columns.pop("why", None)
+    rows = []
+    for part in parts:
+        for cells, row in zip(rows_of(part), part.rows, strict=True):
+            reason = cells["why"] if why and part is not table else row.why
+            values = tuple(cells[name] for name in columns)
+            rows.append(Row(values, row.is_ours, reason or ""))
+    return replace(table, columns=tuple(columns.values()), rows=tuple(rows))
 
 
 def rows_of(table):
     """Return the rows by column key, with ``is_ours``."""
     keys = [column.key for column in table.columns]
-    return [
-        dict(zip(keys, row.values, strict=True)) | {"is_ours": row.is_ours} for row in table.rows
-    ]
+    return [Cells(zip(keys, row.values, strict=True), is_ours=row.is_ours) for row in table.rows]
 
 
 def rows(section, key):

@@ -30,6 +30,7 @@ from lmms_egoplan.report.ledger import LEDGER, checkpoint_names, read_ledger
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.sections import build_section, remarks_of
 from lmms_egoplan.task_files import package_versions
+from report.joined import Cells
 from report.synthetic import write_run
 from shared_data import DATA
 
@@ -526,7 +527,7 @@ def ledger_tables(folder, benchmark):
 
 def rows_of(table):
     return [
-        dict(zip((column.key for column in table.columns), row.values, strict=True))
+        Cells(zip((column.key for column in table.columns), row.values, strict=True))
         for row in table.rows
     ]
 

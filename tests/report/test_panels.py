@@ -27,6 +27,7 @@ from lmms_egoplan.report.egothink.report import EgoThinkReport
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.sections import panel_tables
 from report.answers import Answers
+from report.joined import Cells
 from report.synthetic import write_run
 
 COUNT = 8
@@ -123,7 +124,7 @@ def tables(written):
 def rows(tables, key):
     (table,) = (table for table in tables if table.key.endswith(f"_{key}"))
     return [
-        dict(zip([x.key for x in table.columns], row.values, strict=True)) for row in table.rows
+        Cells(zip([x.key for x in table.columns], row.values, strict=True)) for row in table.rows
     ]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from lmms_egoplan.report.page import show
 from lmms_egoplan.report.published import published_with_runs
-from lmms_egoplan.report.tables import Column
+from lmms_egoplan.report.tables import Column, filled
 from report.printed_tables import DESCRIBED, FILES, half_unit, load, printed
 
 KEYS = {
@@ -329,6 +329,7 @@ def test_a_row_over_other_data_is_in_a_separate_table_and_never_marked():
     assert marked(combined, "acc") == {"best": "mine", "second": "GPT-4V"}
     comparable, incomparable = combined.parted()
     assert column(comparable, "model")[:2] == ["mine", "GPT-4V"]
+    incomparable = filled(incomparable)
     assert [field.key for field in incomparable.columns] == ["model", "acc", "why"]
     assert [row.values for row in incomparable.rows] == [("easy", 99.0, "other data; in part")]
     assert (incomparable.key, incomparable.title) == (

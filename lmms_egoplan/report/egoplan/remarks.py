@@ -26,8 +26,8 @@ def flaws(task: Series) -> Iterator[str]:
     unknown = _unknown_fields(task)
     if unknown:
         yield (
-            f"the source of this preset does not state {', '.join(unknown)}, or it is not "
-            "followed. This project's or the model's own choice is used."
+            f"not known or not followed in this preset: {', '.join(unknown)}. This project's or "
+            "the model's own choice is used."
         )
 
 

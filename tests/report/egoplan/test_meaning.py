@@ -354,9 +354,10 @@ def test_baselines_match_a_slow_reference():
 
 def test_every_table_with_chance_has_the_baselines(section):
     means = {
-        baseline.name: f"{baseline.name} {baseline.value:.2f} %" for baseline in section.baselines
+        baseline.name: f"{baseline.name}, {baseline.value:.2f} %" for baseline in section.baselines
     }
     assert list(means) == list(slow_baselines.NAMES)
+    assert all(baseline.note.startswith("Picks ") for baseline in section.baselines)
     for key in ("egoplan_table1", "egoplan_table3", "egoplan_scores", "egoplan_past_actions"):
         (table,) = (table for table in section.tables if table.key == key)
         (note,) = (note for note in table.notes if "Chance: 25 %" in note)

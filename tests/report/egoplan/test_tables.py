@@ -59,7 +59,7 @@ def test_table_1_merges_runs_with_published_rows(section):
     assert published == sorted(published, reverse=True)
 
 
-def test_runs_on_rendered_scenes_have_a_separate_table(tmp_path, bert):
+def test_runs_on_rendered_scenes_are_not_in_table_3(tmp_path, bert):
     real, drawn = ANSWERS["Small"], ANSWERS["Big (lmms-eval)"]
     docs = [
         doc | {"video_id": f"rendered_{doc['video_id'].replace('-', '_')}"} for doc in drawn.docs
@@ -68,11 +68,10 @@ def test_runs_on_rendered_scenes_have_a_separate_table(tmp_path, bert):
     write_run(tmp_path, "lmms-eval", "org/Drawn", {"egoplan_val": replace(drawn, docs=docs)})
     section = build_section(EgoPlanReport(read_runs([tmp_path]).runs, Inputs(bert)))
     assert [row["model"] for row in run_rows(section, "egoplan_table3")] == ["Real"]
-    (row,) = rows(section, "egoplan_rendered")
-    assert row["model"] == "Drawn"
-    assert row["id"] == near(of_source("Big (lmms-eval)", "EpicKitchens"))
-    assert row["od"] == near(of_source("Big (lmms-eval)", "Ego4D"))
-    assert row["all"] == near(percent(scores("Big (lmms-eval)")))
+    (row,) = (row for row in rows(section, "egoplan_scores") if row["run"] == "Drawn")
+    assert row["acc_epic_kitchens"] == near(of_source("Big (lmms-eval)", "EpicKitchens"))
+    assert row["acc_ego4d"] == near(of_source("Big (lmms-eval)", "Ego4D"))
+    assert row["acc"] == near(percent(scores("Big (lmms-eval)")))
 
 
 def test_table_3_separates_the_domains(section):
@@ -198,7 +197,7 @@ def test_reasoned_replies_without_a_letter_are_counted_and_not_wrong(tmp_path, b
     (headline,) = section.headlines
     assert (headline.is_generated, headline.questions) == (True, len(read))
     remarks = "\n".join(section.remarks)
-    assert "the prompt is not the paper's protocol" in remarks
+    assert "the prompt is not the paper's" in remarks
     assert (
         f"{letters.count(None)} of {COUNT} questions have no score, as no letter was read"
         in remarks
@@ -235,7 +234,6 @@ def test_a_run_beyond_its_tolerance_is_neither_ranked_nor_compared(runs, section
     assert all(
         "0.002" in pair.why for pair in report.differences if "Small" in (pair.first, pair.second)
     )
-    assert any("Small" in text and "0.002" in text for text in remarks_of(report))
     (row,) = (row for row in compact_table(report).rows if row.values[0].strip() == "not compared")
     assert [("0.002" in cell) for cell in row.values[1:]].count(True) == 1
 

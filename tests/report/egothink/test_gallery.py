@@ -152,9 +152,8 @@ def test_remarks_name_different_judges_and_unjudged_answers(section, written):
     assert not any("prepared" in remark for remark in section.remarks)
 
 
-def test_a_remark_names_the_demo_judge(tmp_path):
+def test_a_reason_names_the_demo_judge_once(tmp_path):
     write_run(tmp_path, "lmms-eval", "org/Model-7B", egothink_bench(2, 0.5, 1, judge="demo"))
-    assert any(
-        "demo judge" in remark
-        for remark in build_section(EgoThinkReport(read_runs([tmp_path]).runs)).remarks
-    )
+    section = build_section(EgoThinkReport(read_runs([tmp_path]).runs))
+    assert "rated by the demo judge" in section.headlines[0].apart
+    assert not any("demo judge" in remark for remark in section.remarks)

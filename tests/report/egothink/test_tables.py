@@ -212,9 +212,7 @@ def write_labels(folder, answers):
 
 
 def report_rows(section, key):
-    table = joined(section, key)
-    names = [column.key for column in table.columns]
-    return [dict(zip(names, row.values, strict=True)) for row in table.rows if row.is_ours]
+    return run_rows(section, key)
 
 
 def report(runs, folder):
