@@ -15,7 +15,7 @@ from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.sections import build_section
 from lmms_egoplan.report.spec import Inputs
 from media.files import read_numbers
-from report.actplan.synthetic_runs import COUNT, COUNTING, GOOD, MUTE, PART, TEXT, WEAK, answered
+from report.actplan.synthetic_runs import COUNT, COUNTING, GOOD, PART, TEXT, WEAK, answered
 from report.answers import Answers
 from report.synthetic import write_run
 
