@@ -27,8 +27,10 @@ _DTYPES = ("dtype", "torch_dtype")
 _PIXELS = ("min_pixels", "max_pixels", "video_min_pixels", "video_max_pixels")
 _EMPTY = ("", "None", "none", "{}", "[]")
 _NO_VALUE = "none"
-# Between a name on the hub and its commit.
-_COMMIT_MARK = "@"
+_TEMPLATE = "chat template"
+# In values that are no digest of this package: between a name on the hub and its commit, and
+# between lm-eval's digest of a chat template and its name.
+_FORM = "@"
 _DIGEST_SHOWN = 12
 
 Identity = Mapping[str, str]
@@ -68,7 +70,7 @@ def identity_of(content: Mapping[str, Any]) -> dict[str, str]:
     return {
         WEIGHTS: weights,
         "adapter": adapter,
-        "chat template": _chat_template(content),
+        _TEMPLATE: _chat_template(content),
         "precision": precision.removeprefix("torch."),
         "quantisation": _known(member(model, "quantisation")),
         "pixel limits": _known(pixels),
@@ -100,21 +102,22 @@ def contradictions(first: Identity, second: Identity) -> list[str]:
 def _differs(name: str, first: Identity, second: Identity) -> bool:
     """Return true if both identities know a part, in a form that can be compared, and it differs.
 
-    A digest of files cannot be compared with a commit on the hub.
+    A digest of files cannot be compared with a commit on the hub, nor this package's digest of a
+    chat template with lm-eval's.
     """
     value = first.get(name, NOT_KNOWN)
     other = second.get(name, NOT_KNOWN)
     if NOT_KNOWN in (value, other):
         return False
-    if name == WEIGHTS and (_COMMIT_MARK in value) != (_COMMIT_MARK in other):
+    if name in (WEIGHTS, _TEMPLATE) and (_FORM in value) != (_FORM in other):
         return False
     return value != other
 
 
 def _shown(name: str, value: str) -> str:
     """Shorten a digest for a message."""
-    is_digest = name in (WEIGHTS, "adapter", "chat template") and len(value) > _DIGEST_SHOWN
-    return value[:_DIGEST_SHOWN] if is_digest and _COMMIT_MARK not in value else value
+    is_digest = name in (WEIGHTS, _TEMPLATE, "adapter") and len(value) > _DIGEST_SHOWN
+    return value[:_DIGEST_SHOWN] if is_digest and _FORM not in value else value
 
 
 def _known(value: Any, unknown: str = NOT_KNOWN) -> str:
@@ -129,7 +132,7 @@ def _hub_commit(content: Mapping[str, Any], arguments: Mapping[str, str]) -> str
     commit = member(content, "config", "model_sha")
     name = arguments.get("pretrained", "")
     is_known = isinstance(commit, str) and _COMMIT.fullmatch(commit) and _HUB_NAME.fullmatch(name)
-    return f"{name}{_COMMIT_MARK}{commit}" if is_known else NOT_KNOWN
+    return f"{name}{_FORM}{commit}" if is_known else NOT_KNOWN
 
 
 def _chat_template(content: Mapping[str, Any]) -> str:
@@ -140,7 +143,9 @@ def _chat_template(content: Mapping[str, Any]) -> str:
         if mark is not None:
             return str(mark)
     digest = member(content, "record", "processor", "chat_template_sha256")
-    return _known(digest or content.get("chat_template_sha"))
+    if digest is None and isinstance(content.get("chat_template_sha"), str):
+        return f"{content['chat_template_sha']}{_FORM}lm-eval"
+    return _known(digest)
 
 
 def _system_instruction(content: Mapping[str, Any]) -> str:
