@@ -17,6 +17,8 @@ from report.synthetic import write_run
 
 ONE = "1" * 64
 TWO = "2" * 64
+QUESTIONS = {"egoplan": 120, "egothink": 3}
+"""Number of questions of `write_machines`, as for `prepare_data`."""
 NAMES = ("Model-7B", "Other-7B")
 """Names of the two models in a table of the runs of `write_machines`."""
 
@@ -77,11 +79,12 @@ def write_machines(folder: Path) -> list[Path]:
     and run again, so that the folder has two results files. The second model answered both, in one
     run, from a folder with the first one's name.
     """
-    egothink = egothink_bench(2, 0.7, 1)
+    egothink = egothink_bench(QUESTIONS["egothink"], 0.7, 1)
+    others_egothink = egothink_bench(QUESTIONS["egothink"], 0.4, 2)
     before = {task: egothink[task] for task in list(egothink)[:5]}
     write_job(
         folder / "desk",
-        {"egoplan_val": egoplan_answers(60, 0.6, 1)},
+        {"egoplan_val": egoplan_answers(QUESTIONS["egoplan"], 0.6, 1)},
         arguments={"device": "cuda:0", "batch_size": "1"},
         time="20260101_120000",
     )
@@ -94,7 +97,7 @@ def write_machines(folder: Path) -> list[Path]:
     write_job(folder / "cluster", egothink, **cluster, time="20260103_120000")
     write_job(
         folder / "other",
-        {"egoplan_val": egoplan_answers(60, 0.3, 2), **egothink_bench(2, 0.4, 2)},
+        {"egoplan_val": egoplan_answers(QUESTIONS["egoplan"], 0.3, 2), **others_egothink},
         weights=TWO,
         model="org/Other-7B",
         time="20260104_120000",
