@@ -4,6 +4,7 @@ deleted.
 
 import inspect
 from pathlib import Path
+from types import UnionType
 from typing import Literal, get_args, get_origin
 
 import pytest
@@ -26,6 +27,8 @@ WITH_OUT = {
 def value_of(annotation, inputs):
     """Return a value of the parameter's type. It need not be meaningful."""
     kind, option = get_args(annotation)
+    if get_origin(kind) is UnionType:  # an argument that may be omitted
+        kind = get_args(kind)[0]
     kind = get_args(kind)[0] if get_origin(kind) is list else kind
     if get_origin(kind) is Literal:
         return get_args(kind)[0]
@@ -45,9 +48,11 @@ def inputs(tmp_path):
 def run(path, function, out, inputs):
     arguments = []
     for name, parameter in inspect.signature(function).parameters.items():
-        is_input = name != "out" and parameter.annotation is not typer.Context
-        if is_input and parameter.default is inspect.Parameter.empty:
-            (_, option) = get_args(parameter.annotation)
+        if name == "out" or parameter.annotation is typer.Context:
+            continue
+        (_, option) = get_args(parameter.annotation)
+        is_required = parameter.default is inspect.Parameter.empty
+        if is_required or isinstance(option, ArgumentInfo):
             names = (
                 []
                 if isinstance(option, ArgumentInfo)
