@@ -35,7 +35,8 @@ _SCENARIO = 20
 _COLORS = "YlGnBu"
 # Colours of text on cells, text around cells, and hatches. A page with a dark theme may recolour
 # the text around cells.
-_CELL_INK = "#111111"
+# SVG omits the colour of black text, and a dark theme recolours text without one.
+_CELL_INK = "#010101"
 _FRAME_INK = "0.15"
 _HATCH = "0.6"
 # Below this relative luminance (WCAG 2), white text is easier to read than black.
@@ -172,10 +173,9 @@ def draw(heatmap: Heatmap) -> "Drawing":
             axes.patch.set(facecolor="white", edgecolor=_HATCH, hatch="////", linewidth=0)
     for axes, block in zip(all_axes, blocks, strict=True):
         _draw_block(axes, heatmap.cells[block], np.ma.masked_invalid(scores))
-        axes.set_xticks(np.arange(len(names[block])) + 0.5, names[block], rotation=90)
-        axes.set_yticks(np.arange(len(scenarios)) + 0.5, scenarios)
-        for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
-            label.set_parse_math(False)
+        middles = np.arange(len(names[block])) + 0.5
+        axes.set_xticks(middles, names[block], rotation=90, parse_math=False)
+        axes.set_yticks(np.arange(len(scenarios)) + 0.5, scenarios, parse_math=False)
         axes.tick_params(length=0, labelsize=TEXT, labelcolor=_FRAME_INK)
         axes.tick_params(bottom=False, labelbottom=False, labeltop=True)
     return figure
@@ -211,8 +211,9 @@ def _draw_block(axes: "Axes", runs: Sequence[Sequence[Cell]], scores: np.ma.Mask
         mesh.set_clim(scores.min(), scores.max())
     is_scored = ~np.ma.getmaskarray(drawn)
     is_dark = is_scored & (_luminance(mesh.to_rgba(drawn)) < _DARK)
-    for column, cells in enumerate(runs):
-        for row, cell in enumerate(cells):
+    for row in range(len(drawn)):
+        for column, cells in enumerate(runs):
+            cell = cells[row]
             box = None
             if math.isnan(cell.score):
                 box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}

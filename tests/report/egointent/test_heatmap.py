@@ -4,12 +4,13 @@ import io
 import math
 import random
 import re
+from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 from xml.etree import ElementTree
 
 import pytest
-from PIL import Image
+from matplotlib.colors import to_hex
 
 from lmms_egoplan.benchmarks.egointent.judge import GradedStep
 from lmms_egoplan.benchmarks.egointent.metrics import score_step
@@ -187,7 +188,7 @@ def test_remarks_name_runs_that_are_not_comparable():
 
 
 def test_svg_contains_every_number_as_text(tmp_path):
-    judged = of_scores("we$ak$", {"bed & <b>room</b>": 61.24, "$yard$ _x_": 10, "k\x00itchen": 20})
+    judged = of_scores("we$ak$", {"bed & <b>": 61.24, "$yard$ _x_": 10, "k\x00itchen": 20})
     unjudged = run_of("unjudged", [sample("x", NOTHING, "k\x00itchen")], "none")
     out = tmp_path / "map.svg"
     save(heatmap_of(graded(judged, unjudged)), out)
@@ -197,7 +198,7 @@ def test_svg_contains_every_number_as_text(tmp_path):
         "10.0",
         "20.0",
         "30.4",
-        "bed & <b>room</b>",
+        "bed & <b>",
         "$yard$ _x_",
         "k itchen",
         "we$ak$",
@@ -218,30 +219,26 @@ def test_cells_without_a_score_are_hatched():
 
 
 @pytest.mark.parametrize("size", [1, 7])
-def test_higher_scores_are_darker_and_numbers_are_legible(tmp_path, size):
+def test_higher_scores_are_darker_and_numbers_are_legible(size):
     names = [f"a rather long scenario {number}" for number in range(size)]
     runs = [
         of_scores(f"Some-Model-{x}B", {name: 14 * y + x for y, name in enumerate(names)})
         for x in range(size)
     ]
-    heatmap = heatmap_of(graded(*runs))
-    save(heatmap, tmp_path / "map.svg")
-    text = (tmp_path / "map.svg").read_text()
-    scores = [cell.score for row in heatmap.cells for cell in row]
-    shades = [
-        brightness(color) for color in re.findall(r'style="fill: (#\w{6}); stroke: #ffffff', text)
-    ]
-    numbers = re.findall(r"<text[^>]*>\d+\.\d</text>", text)
-    inks = [brightness("#ffffff" if "fill: #ffffff" in number else "#000000") for number in numbers]
-    assert len(scores) == len(shades) == len(inks) == size * (size + 1)
-    ordered = [shade for _, shade in sorted(zip(scores, shades, strict=True), reverse=True)]
-    assert ordered == sorted(ordered)
-    assert len(set(ordered)) == len(set(scores))
-    for shade, ink in zip(shades, inks, strict=True):
-        low, high = sorted((shade, ink))
-        assert (high + 0.05) / (low + 0.05) > 4.5  # WCAG's AA
-    save(heatmap, tmp_path / "map.png")
-    assert Image.open(tmp_path / "map.png").width >= 1000
+    drawing = draw(heatmap_of(graded(*runs)))
+    drawing.draw_without_rendering()
+    shades = {}
+    for axes in drawing.axes:
+        colours = [to_hex(colour) for colour in axes.collections[0].get_facecolors()]
+        for colour, text in zip(colours, axes.texts, strict=True):
+            shade, ink = brightness(colour), brightness(to_hex(text.get_color()))
+            low, high = sorted((shade, ink))
+            assert (high + 0.05) / (low + 0.05) > 4.5  # WCAG's AA
+            shades.setdefault(float(text.get_text()), set()).add(shade)
+    numbers = sorted(shades, reverse=True)
+    assert len(numbers) >= size * size
+    ordered = [shades[number] for number in numbers]
+    assert all(max(first) < min(second) for first, second in pairwise(ordered))
 
 
 def brightness(color):

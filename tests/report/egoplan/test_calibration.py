@@ -1,9 +1,12 @@
 """Tables and figures of calibration, with the measures of the same answers."""
 
 import json
+import math
+from statistics import fmean
 
 import numpy as np
 import pytest
+from scipy.stats import t as student_t
 
 from benchmarks.egoplan.synthetic import egoplan_answers
 from lmms_egoplan.report.egoplan.report import EgoPlanReport
@@ -17,6 +20,7 @@ from lmms_egoplan.stats.calibration import (
     conformal_sets,
     cross_fitted,
     fit_temperature,
+    reliability,
 )
 from report.egoplan.synthetic_runs import ANSWERS, DOCS, run_of, task_of
 from report.joined import figure, near, run_rows
@@ -90,26 +94,88 @@ def test_sets_at_three_levels(section):
         assert {key: row[key] for key in sets} == near(sets)
 
 
-def test_the_figure_has_the_points_of_the_table(section):
-    points = [
-        row
-        for row in run_rows(section, "egoplan_reliability")
-        if (row["run"], row["task"]) == ("Small", "egoplan_val")
-    ]
-    for kind in ("as is", "fitted"):
-        rows = [row for row in points if row["kind"] == kind]
-        assert sum(row["questions"] for row in rows) == len(arrays("Small")[1])
-        (axes,) = figure(section, "egoplan_reliability").draw().axes
-        lines = [line for line in axes.get_lines() if line.get_label().startswith(f"Small, {kind}")]
-        assert [list(line.get_xdata()) for line in lines] == [[row["confidence"] for row in rows]]
-        assert [list(line.get_ydata()) for line in lines] == [[row["right"] for row in rows]]
-        assert not any("blind" in line.get_label() for line in axes.get_lines())
+def test_the_figure_has_the_points_of_the_table_with_a_band(tmp_path, bert):
+    tasks = {"egoplan_val": egoplan_answers(300, 0.5), "egoplan_val_blind": egoplan_answers(300, 0)}
+    write_run(tmp_path, "lmms-eval", "org/Small", tasks)
+    section = build_section(EgoPlanReport(read_runs([tmp_path]).runs, Inputs(bert)))
+    points = run_rows(section, "egoplan_reliability")
+    rows = [row for row in points if row["kind"] == "as is"]
+    assert sum(row["questions"] for row in rows) == 300
+    assert {row["kind"] for row in points} == {"as is", "fitted"}
+    panels = {
+        axes.get_title().partition("\n")[0]: axes
+        for axes in figure(section, "egoplan_reliability").draw().axes
+    }
+    assert panels.keys() == {"Small"}
+    (line,) = (line for line in panels["Small"].get_lines() if line.get_marker() != "None")
+    assert list(line.get_xdata()) == [row["confidence"] for row in rows]
+    assert list(line.get_ydata()) == [row["right"] for row in rows]
+    (band,) = panels["Small"].collections
+    corners = {tuple(corner) for corner in band.get_paths()[0].vertices.round(6).tolist()}
+    for row in rows:
+        for end in ("low", "high"):
+            assert (round(row["confidence"], 6), round(row[end], 6)) in corners
 
 
-def test_few_videos_have_a_reason_instead_of_values(tmp_path, bert):
-    write_run(tmp_path, "lmms-eval", "org/Few", {"egoplan_val": egoplan_answers(60, 0.5)})
+def slow_wilson(shares_by_video):
+    """Return the interval of the mean of shares by Wilson, from loops over videos.
+
+    See docs/intervals.md.
+    """
+    shares = [share for video in shares_by_video for share in video]
+    count, mean = len(shares_by_video), fmean(shares)
+    changes = []
+    for left_out in range(count):
+        rest = [
+            share
+            for number, video in enumerate(shares_by_video)
+            for share in video
+            if number != left_out
+        ]
+        changes.append(fmean(rest) - mean)
+    deviations = [change - fmean(changes) for change in changes]
+    squares = sum(deviation**2 for deviation in deviations)
+    variance = count / (count - 1) * squares
+    effective = len(shares) ** 2 / sum(len(video) ** 2 for video in shares_by_video)
+    spread = sum(deviation**4 for deviation in deviations) - squares**2 / count
+    freedom = 2 * squares**2 / spread if spread > 1e-12 * squares**2 else math.inf
+    freedom = min(max(freedom, max(1, effective / 4)), count - 1)
+    binomial = mean * (1 - mean)
+    answers = binomial / variance if binomial > 1e-12 and variance > 0 else effective
+    loss = student_t.ppf(0.975, freedom) ** 2 / answers
+    roots = np.roots([1 + loss, -(2 * mean + loss), mean**2])
+    return sorted(100 * float(root.real) for root in roots)
+
+
+def test_bands_are_intervals_over_the_videos_of_each_point():
+    random = np.random.default_rng(5)
+    confidence = random.uniform(0.25, 1, 400)
+    is_right = random.random(400) < confidence**3
+    videos = [f"video {number}" for number in random.integers(0, 60, 400)]
+    points = reliability(confidence, is_right, videos)
+    order = sorted(range(400), key=lambda number: -confidence[number])
+    assert len(points) == 10
+    for number, point in enumerate(points):
+        by_video = {}
+        for question in order[40 * number : 40 * number + 40]:
+            by_video.setdefault(videos[question], []).append(float(is_right[question]))
+        assert point["right"] == near(100 * fmean(x for video in by_video.values() for x in video))
+        ends = slow_wilson([*by_video.values()])
+        assert (point["low"], point["high"]) == pytest.approx(tuple(ends), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("questions", "reason"),
+    [(60, "9 videos, fewer than 10"), (91, "91 questions, fewer than 100")],
+)
+def test_few_questions_or_videos_have_a_reason_instead_of_a_diagram(
+    tmp_path, bert, questions, reason
+):
+    answers = egoplan_answers(questions, 0.5)
+    write_run(tmp_path, "lmms-eval", "org/Few", {"egoplan_val": answers})
     report_section = build_section(EgoPlanReport(read_runs([tmp_path]).runs, Inputs(bert)))
-    (row,) = run_rows(report_section, "egoplan_calibration")
-    assert (row["ece"], row["videos"]) == (None, 9)
-    assert "9 videos" in row["no_value"]
-    assert not [x for x in report_section.figures if "reliability" in x.key]
+    row = run_rows(report_section, "egoplan_calibration")[0]
+    assert (row["ece"] is None) == (row["videos"] < 10) == ("9 videos" in str(row["no_value"]))
+    assert f"No reliability diagram: Few ({reason})." in report_section.remarks
+    keys = {part.key for part in (*report_section.figures, *report_section.tables)}
+    assert "egoplan_reliability" not in keys
