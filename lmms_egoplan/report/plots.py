@@ -210,7 +210,7 @@ def _draw_points(
 def _write_value(axes: "Axes", text: str, y: float) -> None:
     """Write a value at the right end of a row."""
     place = ("axes fraction", "data")
-    axes.annotate(text, (1, y), (5, 0), xycoords=place, va="center", **NOTE)
+    axes.annotate(text, (1, y), (7, 0), xycoords=place, va="center", **NOTE)
 
 
 def _draw_reference(axes: "Axes", rows: _Rows, name: str, values: Sequence[float]) -> None:

@@ -129,6 +129,7 @@ def _draw_marked(draw: "Callable[[], Drawing]") -> "Drawing":
     drawing = draw()
     # Below the axes, since the legend is above them.
     drawing.supxlabel(document.DEMO, fontsize="small")
+    drawing.set_figheight(drawing.get_figheight() + 0.2)
     return drawing
 
 

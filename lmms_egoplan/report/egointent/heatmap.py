@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 # In points; a cell contains a score such as "100.0*" above its interval.
-_CELL_HEIGHT = 20.0
+_CELL_HEIGHT = 21.0
 # Runs next to each other. The others are below them.
 _MOST_COLUMNS = 5
 # Characters per line of the names of runs and scenarios.
