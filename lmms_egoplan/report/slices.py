@@ -62,8 +62,8 @@ def _slice(
     groups = []
     for name in sorted(members, key=_sort_key(report.SPEC.group_order.get(attribute, DEGREES))):
         for (run, task_name), answers in members[name].items():
-            scored = group_of(name, run, report.mean_over(answers), report.SPEC.clusters)
-            groups.append(replace(scored, task=task_name))
+            of_run = group_of(name, run, report.mean_over(answers), report.SPEC.clusters)
+            groups.append(replace(of_run, task=task_name))
     yield document.Slice(attribute, tuple(groups))
 
 

@@ -60,6 +60,7 @@ function gallery() {
   let typing = 0; // The timer that starts a search when nothing was typed for a moment.
   let isBusy = false;
   let missing = []; // Files that the last search could not read.
+  let counted = {}; // Benchmark and task, and in them the number of questions of each saved filter.
   let unread = []; // Names in the address that are no filters.
   let remarks = []; // Further problems of the address.
   let edited = null; // The field of the last change, and true if its change came from the keyboard.
@@ -111,7 +112,8 @@ function gallery() {
   function offer(names = []) {
     const benchmark = index.benchmarks.includes(field.benchmark.value) ? field.benchmark.value : "";
     const items = index.items.filter((item) => !benchmark || item.benchmark === benchmark);
-    const numbers = new Set(items.flatMap((item) => item.answers.map((answer) => answer.run)));
+    const columns = index.columns.filter((_, i) => !benchmark || index.benchmarks[i] === benchmark).flat();
+    const numbers = new Set(columns.map(([run]) => run));
     const available = index.runs.filter((_, run) => numbers.has(run));
     const options = available.map((name) => [name, name]);
     const tasks = benchmark ? index.tasksOf.get(benchmark) : [...new Set([...index.tasksOf.values()].flat())];
@@ -281,11 +283,14 @@ function gallery() {
   // Count the questions of each saved filter in the chosen benchmark and task.
   function offerSaved() {
     const [benchmark, task] = [field.benchmark.value, field.task.value];
-    const items = index.items.filter((item) => !benchmark || item.benchmark === benchmark);
-    const answers = items.map((item) => answersOf(item, task, "")).filter((of) => of.length);
+    if (counted.benchmark !== benchmark || counted.task !== task) {
+      const items = index.items.filter((item) => !benchmark || item.benchmark === benchmark);
+      const answers = items.map((item) => answersOf(item, task, ""));
+      counted = { benchmark, task, counts: new Map(Object.entries(saved).map(([show, has]) => [show, answers.filter((of) => has(of)).length])) };
+    }
     for (const button of savedButtons) {
       const { show } = button.dataset;
-      const count = answers.filter((of) => saved[show](of)).length;
+      const count = counted.counts.get(show);
       button.querySelector(".count").textContent = count.toLocaleString("en");
       button.disabled = !count && field.show.value !== show;
       button.setAttribute("aria-pressed", String(field.show.value === show));

@@ -73,6 +73,13 @@ def test_a_missing_gold_plan_has_no_score():
     assert measures["lcs_best"] == 2
 
 
+def test_a_score_names_the_equal_steps_of_each_gold_plan():
+    """Positions count blank lines, as the score does. The first of two equal lengths is chosen."""
+    text = f"I would do this:\n{GOLD[1]}\n\n{GOLD[0]}\n{GOLD[2]}"
+    scored = score(text, [GOLD[0], "", *GOLD[1:]], [])
+    assert (scored.alignments, scored.lcs_each) == ([[[1, 2], [4, 3]], None], [2, None])
+
+
 def test_plans_keep_their_order():
     texts = ["\n".join(GOLD[:count]) for count in (3, 1, 4, 0, 2)]
     plans = [GeneratedPlan(str(number), text, (GOLD,)) for number, text in enumerate(texts)]
@@ -125,6 +132,8 @@ def test_a_score_survives_serialization(answers):
         {"lcs_each": [-1]},
         {"lcs_each": [1, 2]},
         {"lcs_each": []},
+        {"alignments": [[[0, 0]]]},
+        {"alignments": [[[0, 0, 0]] * 4]},
         {"official": "walk"},
         {"form_validity": 2.0},
         {"bleurt": "yes"},
