@@ -255,7 +255,7 @@ def test_axe_finds_nothing(tab, scheme):
         tab.set_viewport_size({"width": width, "height": 900})
         assert flaws(tab) == []
         tab.evaluate("location.hash = '#gallery/egothink/existence/1'")
-        tab.locator("#item-body .said").first.wait_for()
+        tab.locator("#item-body .rated").first.wait_for()
         tab.evaluate(
             "document.querySelectorAll('#item-body details').forEach((part) => { "
             "part.open = true; })"

@@ -151,7 +151,7 @@ function planColumns(details, answer) {
 
 function planColumn(title, subtitle, steps, equal) {
   return make("section", {}, make("h3", {}, title), make("p", { class: "note" }, subtitle), steps.length
-    ? make("ol", { class: "steps" }, ...steps.map((step, i) => make("li", { class: equal[i].length ? "equal" : null }, step.trim() ? make("bdi", {}, step) : make("span", { class: "none" }, "(blank line)"),
+    ? make("ol", { class: "steps", tabindex: "0" }, ...steps.map((step, i) => make("li", { class: equal[i].length ? "equal" : null }, step.trim() ? make("bdi", {}, step) : make("span", { class: "none" }, "(blank line)"),
       ...equal[i].flatMap((text) => [" ", make("span", { class: "note" }, text)]))))
     : make("p", { class: "none" }, "The plan is empty."));
 }
