@@ -210,6 +210,20 @@ class Slice:
         """The names of the groups."""
         return list(dict.fromkeys(group.name for group in self.groups))
 
+    @property
+    def no_interval(self) -> str:
+        """The reasons why groups have no interval, each once; "" if all have one."""
+        counts: dict[str, dict[str, None]] = {}
+        for group in self.groups:
+            count, _, reason = group.no_interval.rpartition(", ")
+            if reason:
+                counts.setdefault(reason, {})[count] = None
+        texts = []
+        for reason, names in counts.items():
+            known = ", ".join(filter(None, names))
+            texts.append(f"{reason} ({known})" if known else reason)
+        return "; ".join(texts)
+
 
 @dataclass(frozen=True)
 class Change:

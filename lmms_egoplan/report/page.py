@@ -76,7 +76,7 @@ def write_page(
         progress("figures", done, len(drawn))
     page = template().render(
         title=_TITLE,
-        sections=[_for_readers(section) for section in sections],
+        sections=[for_readers(section) for section in sections],
         figures=figures,
         cards=[],
         decimals_of={
@@ -119,7 +119,7 @@ def gallery_link(benchmark: str, **filters: str | None) -> str:
     return f"#gallery?{urlencode(active)}"
 
 
-def _for_readers(section: Section) -> Section:
+def for_readers(section: Section) -> Section:
     """Return a section in which nothing that its tables share is repeated."""
     tables, notes = share_notes(map(condensed, section.tables))
     return replace(section, tables=tuple(tables), notes=notes)

@@ -17,6 +17,7 @@ from benchmarks.egothink.synthetic import EGOTHINK_TASKS, egothink_bench
 from lmms_egoplan.benchmarks.base import BENCHMARKS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.build import build_report
+from lmms_egoplan.report.page import for_readers
 from report.prepared import prepare_data
 from report.synthetic import write_run
 
@@ -224,3 +225,16 @@ def test_nothing_is_written_if_scores_contradict_the_samples(tmp_path):
     ):
         build_report([tmp_path / "runs"], tmp_path / "out", {}, BENCHMARKS, lambda *_: None)
     assert not (tmp_path / "out").exists()
+
+
+def test_no_table_has_an_empty_part_and_no_note_is_repeated(report):
+    for section in report[1].sections:
+        for table in section.tables:
+            cells = [[value not in (None, "") for value in row.values] for row in table.rows]
+            assert all(any(filled) for filled in zip(*cells, strict=True)), table.key
+            assert all(any(filled[1:]) for filled in cells), table.key
+        shown = for_readers(section)
+        notes = [*shown.notes, *(note for table in shown.tables for note in table.notes)]
+        repeated = {note for note in notes if notes.count(note) > 1}
+        assert not repeated
+        assert len({*section.remarks}) == len(section.remarks)
