@@ -151,7 +151,7 @@ class Table:
         title: title above the table.
         columns: the columns.
         rows: the rows, with one value per column.
-        source: source of the numbers: paper and table, or the runs.
+        source: paper and table of the numbers; "" if they are only of runs.
         notes: remarks for comparing the rows.
         role: position in the section. ``published`` has a paper's rows, or the runs that are not
             comparable with them. ``pairs`` compares runs. ``scores`` has other scores of runs.
@@ -204,7 +204,6 @@ class Table:
             f"Not comparable: {title}",
             (*columns, Column(_WHY, "Not comparable with the published rows")),
             tuple(rows_with_reasons),
-            "the runs",
             role="published",
         )
 
@@ -421,7 +420,7 @@ def table_of_runs(
     for row in rows:
         values = tuple(row.get(column.key) for column in columns)
         table_rows.append(Row(values, is_ours=True))
-    return Table(key, title, tuple(columns), tuple(table_rows), "the runs", tuple(notes))
+    return Table(key, title, tuple(columns), tuple(table_rows), notes=tuple(notes))
 
 
 def side_by_side(

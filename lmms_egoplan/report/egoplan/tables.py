@@ -22,11 +22,15 @@ _FRAMES_NOTE = (
     "of the whole progress (6 to LLaVA-1.5), egoplan_val_clips 8 frames of each of the "
     "last 4 past actions."
 )
-_TASKS_NOTE = (
-    "egoplan_val_generate: the letter that was written. egoplan_val_blind: the question without "
-    "the video. egoplan_val_narrated: narrations of the past actions instead of the video. "
-    "egoplan_val_published and egoplan_val_clips_published follow the authors' code."
-)
+_TASK_NOTES = {
+    "egoplan_val_generate": "egoplan_val_generate: the letter that was written.",
+    "egoplan_val_blind": "egoplan_val_blind: the question without the video.",
+    "egoplan_val_narrated": (
+        "egoplan_val_narrated: narrations of the past actions instead of the video."
+    ),
+    "egoplan_val_published": "egoplan_val_published follows the authors' code.",
+    "egoplan_val_clips_published": "egoplan_val_clips_published follows the authors' code.",
+}
 _BY_BYTES_NOTE = "By bytes: the choices are ranked by the sum per UTF-8 byte."
 _CLEAR_NOTE = "Clear letter: accuracy of the letter that a reply clearly claims."
 _REPLY_COLUMNS = (
@@ -129,7 +133,7 @@ def scores_table(tasks: Sequence[Series], part_metrics: Iterable[str], chance: s
     """
     columns = (
         Column("run", "Run"),
-        Column("task", "Task", note=_TASKS_NOTE),
+        Column("task", "Task"),
         Column("acc", "Accuracy %", decimals=2),
         *interval_columns("acc", decimals=2),
         Column("acc_sum", "By sum %", decimals=2, note=BY_SUM_NOTE),
@@ -169,7 +173,9 @@ def scores_table(tasks: Sequence[Series], part_metrics: Iterable[str], chance: s
         Column("asked", "Asked", is_condition=True),
         *COUNT_COLUMNS,
     )
-    notes = [SCORE_NOTE, chance, INTERVAL_NOTE]
+    asked = {task.task for task in tasks}
+    task_notes = [note for name, note in _TASK_NOTES.items() if name in asked]
+    notes = [SCORE_NOTE, *task_notes, chance, INTERVAL_NOTE]
     title = "All scores of each run"
     return table_of_runs("egoplan_scores", title, columns, score_rows(tasks, part_metrics), notes)
 
