@@ -173,6 +173,26 @@ class Reference:
 
 
 @dataclass(frozen=True)
+class Published:
+    """A published main score, for the table of results.
+
+    tasks: names of the tasks whose protocol the source does not contradict.
+    model: the model's name, as in the source.
+    value: the score, in the main score's unit.
+    text: the score with the printed digits.
+    source: the work that prints the score, with the table if known.
+    protocol: what the source states about its protocol; "" for nothing.
+    """
+
+    tasks: tuple[str, ...]
+    model: str
+    value: float
+    text: str
+    source: str
+    protocol: str = ""
+
+
+@dataclass(frozen=True)
 class Group:
     """A run's main score over the questions of one group.
 
@@ -256,6 +276,7 @@ class Section:
     baselines: scores without a model over the questions that were asked, each with its name as the
     group's.
     notes: notes of several tables, for a page.
+    published: published main scores.
     """
 
     key: str
@@ -274,6 +295,7 @@ class Section:
     changes: tuple[Change, ...] = ()
     baselines: tuple[Group, ...] = ()
     notes: tuple[str, ...] = ()
+    published: tuple[Published, ...] = ()
 
 
 @dataclass(frozen=True)

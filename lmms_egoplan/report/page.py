@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
-from functools import lru_cache
-from itertools import groupby
+from functools import lru_cache, partial
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -20,8 +20,11 @@ from lmms_egoplan import __version__
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.report.axes import Axis, axis_of
 from lmms_egoplan.report.charts import svg_of
-from lmms_egoplan.report.document import DEMO_NOTE, Item, Section, Slice
+from lmms_egoplan.report.document import DEMO, DEMO_NOTE, AnswerKey, Headline, Item, Section, Slice
+from lmms_egoplan.report.dot_plots import ModelSign, axis_of_plots, dot_plots, signs_of
 from lmms_egoplan.report.gallery import Gallery, Progress, write_gallery
+from lmms_egoplan.report.page_results import column_facts, published_rows
+from lmms_egoplan.report.result_table import ResultTable, result_table
 from lmms_egoplan.report.run import Run, task_provenance
 from lmms_egoplan.report.strips import Pictures
 from lmms_egoplan.report.summary import demo_runs, rank_text
@@ -29,11 +32,8 @@ from lmms_egoplan.report.tables import clean, condensed, known, share_notes, sho
 from lmms_egoplan.text import counted, percent
 
 _TITLE = "Egocentric planning: runs and published results"
-_WIDTH = re.compile(r"--width: (\d+)px")
 # Tables with at least this many columns are printed in landscape.
 _WIDE = 9
-# Figures up to this width, in pixels, are placed side by side if there is room.
-_BROAD = 760
 
 
 def write_page(
@@ -67,33 +67,59 @@ def write_page(
     figures = {}
     drawn = [figure for section in sections for figure in section.figures]
     for done, figure in enumerate(drawn, 1):
-        svg = svg_of(figure)
-        width = _WIDTH.search(svg)
-        figures[figure.key] = {
-            "svg": svg,
-            "is_broad": width is not None and float(width[1]) > _BROAD,
-        }
+        figures[figure.key] = svg_of(figure)
         progress("figures", done, len(drawn))
+    results = result_table(sections)
+    answered = {key for item in items for key in item.answers}
     page = template().render(
         title=_TITLE,
         sections=[for_readers(section) for section in sections],
         figures=figures,
-        cards=[],
+        results=results,
+        columns=column_facts(results) if results else [],
+        standings=_standings(results),
+        published=published_rows(results) if results else [],
+        signs=_signs(sections, runs),
         decimals_of={
             section.key: section.headlines[0].decimals for section in sections if section.headlines
         },
         demo=demo_runs(sections),
         demo_note=DEMO_NOTE,
-        provenance={run.name: (run.provenance, _task_provenances(run)) for run in runs},
         made=f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC",
         version=__version__,
-        runs=[(run.name, f"{run.model}, {run.harness}, {run.time}") for run in runs],
+        models=[(run.name, _parts_of(run)) for run in runs],
         skipped=skipped,
         gallery=gallery,
-        answered={key for item in items for key in item.answers},
+        answers_link=partial(_answers_link, answered),
     )
     write_whole(out / "index.html", page)
     return gallery
+
+
+def _standings(results: ResultTable | None) -> set[str]:
+    """Return the standings that occur in the table, for its legend."""
+    rows = results.rows if results else ()
+    cells = chain.from_iterable(row.cells for row in rows)
+    return {cell.standing for cell in cells if cell is not None}
+
+
+def _signs(sections: Sequence[Section], runs: Sequence[Run]) -> dict[str, ModelSign]:
+    """Return the sign of each model by its name."""
+    lines = [line for section in sections for line in section.headlines]
+    return signs_of([run.name for run in runs] + [line.run for line in lines])
+
+
+def _answers_link(answered: set[AnswerKey], section: Section, line: Headline) -> str | None:
+    """Return the address of a score's questions in the gallery; None if there are none.
+
+    Args:
+        answered: the answers in the gallery.
+        section: the section with the score.
+        line: the score.
+    """
+    if (line.run, line.task) not in answered:
+        return None
+    return gallery_link(section.key, run=line.run, task=line.task)
 
 
 def _slice_axis(part: Slice, section: Section) -> Axis:
@@ -146,7 +172,9 @@ def template() -> Template:
         lstrip_blocks=True,
     )
     environment.globals |= {
+        "axis_of_plots": axis_of_plots,
         "axis_of_slice": _slice_axis,
+        "dot_plots": dot_plots,
         "gallery_link": gallery_link,
         "rank_text": rank_text,
     }
@@ -154,7 +182,13 @@ def template() -> Template:
     environment.filters |= {
         function.__name__: function for function in (breakable, counted, known, percent, show)
     }
+    environment.tests["has_key"] = lambda mapping, key: key in mapping
     environment.filters |= {
+        # The page says at its top, once, that scores of the demo are meaningless.
+        "without_demo_mark": lambda title: title.removesuffix(f" ({DEMO})"),
+        "without_demo_note": lambda remarks: [
+            remark for remark in remarks if not remark.startswith(DEMO_NOTE)
+        ],
         "grouped": lambda groups: [
             (name, [*of_name]) for name, of_name in groupby(groups, lambda group: group.name)
         ],
@@ -165,5 +199,13 @@ def template() -> Template:
     return environment.get_template("page.html.jinja")
 
 
-def _task_provenances(run: Run) -> dict[str, Any]:
-    return {name: task_provenance(task) for name, task in run.tasks.items()}
+def _parts_of(run: Run) -> list[dict[str, Any]]:
+    """Return a description and the provenance of each results file of a model."""
+    return [
+        {
+            "description": f"{part.model}, {part.harness}, {part.time}",
+            "provenance": part.provenance,
+            "tasks": {name: task_provenance(task) for name, task in part.tasks.items()},
+        }
+        for part in (run,)
+    ]

@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.report.charts import (
     COLUMN,
@@ -203,7 +203,7 @@ def _draw_points(
         rows.append(y)
         if mean.interval:
             axes.hlines(y, *mean.interval, color=INK, linewidth=0.9)
-    style = {"linestyle": "none", "zorder": 3, "clip_on": not values}
+    style: dict[str, Any] = {"linestyle": "none", "zorder": 3, "clip_on": not values}
     axes.plot(values, rows, label=name, **style, **look.of_points())
 
 

@@ -11,6 +11,7 @@ from lmms_egoplan.report.changes import changes_of
 from lmms_egoplan.report.findings import finding
 from lmms_egoplan.report.ledger import runs_and_ledger
 from lmms_egoplan.report.panels import tables_of
+from lmms_egoplan.report.published_scores import published_scores
 from lmms_egoplan.report.scores import ScoredTask
 from lmms_egoplan.report.slices import group_of, slices_of
 from lmms_egoplan.report.tables import Table, filled
@@ -34,6 +35,7 @@ def build_section(report: BenchmarkReport[Any]) -> document.Section | None:
     """
     if not report.tasks:
         return _section_of_labels(report)
+    main_names = dict.fromkeys(task.task for task in report.main_tasks())
     tables = [
         _marked(part, report)
         for table in _all_tables(report)
@@ -49,6 +51,7 @@ def build_section(report: BenchmarkReport[Any]) -> document.Section | None:
         slices=tuple(slices_of(report)),
         changes=tuple(changes_of(report)),
         baselines=tuple(_baselines(report)),
+        published=published_scores(report.SPEC, [*main_names]),
     )
 
 

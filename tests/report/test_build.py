@@ -44,7 +44,7 @@ class Page(HTMLParser):
         elif tag == "section":
             self.sections.append(values["id"])
         elif tag == "figure":
-            self.table = values["id"].removeprefix("table-")
+            self.table = values.get("id", "").removeprefix("table-")
         elif tag == "tr" and values.get("class") == "own":
             self.own_rows[self.table] = self.own_rows.get(self.table, 0) + 1
         elif tag in ("script", "img", "iframe", "link"):

@@ -8,7 +8,15 @@ from typing import Any
 
 from PIL import Image
 
-from lmms_egoplan.report.document import Figure, Headline, Item, Section, ShownAnswer
+from lmms_egoplan.report.document import (
+    Figure,
+    Headline,
+    Item,
+    Published,
+    Reference,
+    Section,
+    ShownAnswer,
+)
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.tables import Column, Row, Table, Value
 
@@ -164,6 +172,8 @@ def headline(
         is_generated=is_generated,
         chance=chance,
         no_interval="" if interval else "no samples",
+        protocol=f"{task}, version 1.0",
+        is_main=task in ("egoplan_val", "egothink"),
         **more,
     )
 
@@ -205,6 +215,12 @@ SECTIONS = (
         ),
         (figure("past-actions"), figure("similarity")),
         ("57 of 3,355 questions have no video; their answers are not counted.", "x" * 400),
+        reference=Reference("GPT-4V", 37.9, "Table 1", (37.9, 24.1)),
+        published=(
+            Published(("egoplan_val",), "GPT-4V", 37.9, "37.90", "EgoPlan-Bench, Table 1"),
+            Published(("egoplan_val",), "AnyMAL", 24.1, "24.1", "A ledger", "frames: 8"),
+            Published(("another",), "BLIP-2", 26.7, "26.7", "A ledger"),
+        ),
     ),
     Section(
         "egothink",

@@ -320,7 +320,7 @@ def tab(browser, out):
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_page_fits_its_window(tab, width):
     tab.set_viewport_size({"width": width, "height": 900})
-    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    tab.wait_for_function("(width) => document.documentElement.scrollWidth <= width", arg=width)
     bars = tab.locator(".slice .plot")
     assert bars.count() == len(CONDITIONS) - 2
     assert (

@@ -61,19 +61,6 @@ function sortable(table) {
   }
 }
 
-// Print folded parts, too.
-function unfoldedInPrint() {
-  const paper = matchMedia("print");
-  let closed = [];
-  const turn = () => {
-    if (paper.matches) closed = [...document.querySelectorAll("main details:not([open])")].map((part) => { part.open = true; return part; });
-    else { closed.forEach((part) => { part.open = false; }); closed = []; }
-  };
-  paper.addEventListener("change", turn);
-  window.addEventListener("beforeprint", () => { if (!closed.length) closed = [...document.querySelectorAll("main details:not([open])")].map((part) => { part.open = true; return part; }); });
-  window.addEventListener("afterprint", () => { closed.forEach((part) => { part.open = false; }); closed = []; });
-}
-
 // Show one attribute at a time, chosen by its name.
 function slices(box) {
   const select = box.querySelector("select");
@@ -128,4 +115,3 @@ document.querySelectorAll("table.sortable").forEach(sortable);
 fitting(document.querySelectorAll("main > section .scroll"));
 document.querySelectorAll(".slices").forEach(slices);
 navigation();
-unfoldedInPrint();
