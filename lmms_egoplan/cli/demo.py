@@ -21,10 +21,9 @@ def demo(out: OutFolder = Path("lmms-egoplan-demo")) -> None:
     """
     from rich.console import Console
 
-    from lmms_egoplan.benchmarks.base import BENCHMARKS, DEMO_SETS
+    from lmms_egoplan.benchmarks.base import DEMO_SETS
     from lmms_egoplan.harnesses.requirements import require
-    from lmms_egoplan.report.runs import read_scores
-    from lmms_egoplan.report.terminal import print_runs
+    from lmms_egoplan.report.show import show_scores
     from lmms_egoplan.status_line import StatusLine
 
     with output_folder(out, "demo"):
@@ -33,9 +32,7 @@ def demo(out: OutFolder = Path("lmms-egoplan-demo")) -> None:
             require("lmms_eval", "lmms-eval", "lmms-egoplan")
             from lmms_egoplan.demo.run import run_demo
 
-        console = Console()
+        def show_table(results: Path) -> None:
+            show_scores([results], "text")
 
-        def show_scores(results: Path) -> None:
-            print_runs(read_scores([results]).runs, console, BENCHMARKS)
-
-        run_demo(out, console, [*DEMO_SETS.values()], show_scores)
+        run_demo(out, Console(), [*DEMO_SETS.values()], show_table)

@@ -22,7 +22,7 @@ OWN_COMMAND = (sys.executable, "-m", "lmms_egoplan")
 LOG = "lmms-eval.log"
 RESULTS = "results"
 _DATA = "data"
-_REPORT = "report"
+REPORT = "report"
 
 # The demo ignores the user's judge, keys and classifier.
 _USERS_PREFIXES = ("LMMS_EGOPLAN_JUDGE_", "LMMS_EGOPLAN_BLEURT", "OPENAI_", "AZURE_")
@@ -74,13 +74,8 @@ class DemoFolder:
         } | environment
         self.status = console.status("")
         self.path.mkdir(parents=True, exist_ok=True)
-        names = (*contents, _DATA, RESULTS, f"{RESULTS}.yaml", _REPORT, LOG)
+        names = (*contents, _DATA, RESULTS, f"{RESULTS}.yaml", REPORT, LOG)
         clear([self.path / name for name in names])
-
-    @property
-    def page(self) -> Path:
-        """The page of the report."""
-        return self.path / _REPORT / "index.html"
 
     def begin_step(self) -> None:
         """Print the next step."""
@@ -186,10 +181,9 @@ class DemoFolder:
                 raise self._failure(f"{file}: {task}: expected a number for {metric}, got {value}")
         return metrics
 
-    def report(self) -> Path:
-        """Write the report of all runs and return its page."""
-        self.run([*OWN_COMMAND, "report", RESULTS, "--out", _REPORT])
-        return self.page
+    def report(self) -> None:
+        """Write the report of all runs."""
+        self.run([*OWN_COMMAND, "report", RESULTS, "--out", REPORT])
 
     def as_typed(self, command: Sequence[str]) -> str:
         """Format a command as a user would type it in the folder."""

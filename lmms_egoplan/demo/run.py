@@ -18,7 +18,7 @@ from rich.console import Console
 from lmms_egoplan.benchmarks.base import DemoSet
 from lmms_egoplan.demo import DATA
 from lmms_egoplan.demo.checkpoint import write_checkpoint, write_encoder
-from lmms_egoplan.demo.folder import LOG, OWN_COMMAND, RESULTS, DemoFolder
+from lmms_egoplan.demo.folder import LOG, OWN_COMMAND, REPORT, RESULTS, DemoFolder
 from lmms_egoplan.demo.sets import copy_set
 
 _CHECKPOINT = "random-weights"
@@ -38,22 +38,18 @@ _END = """
 Report, to open in a browser: {page}
 
 Where to look in it:
-  Summary                          each score with its 95 % interval
-  EgoPlan, "Every pair of runs"    differences between runs, with intervals
-  Gallery, "two runs disagree"     questions that two runs answer differently
-  Gallery, benchmark EgoThink      an answer, its rating and the judge's reason
-  Gallery, benchmark ActPlan-1K    a plan next to the two gold plans
+  First screen                     this table, sortable
+  Each benchmark                   one figure, and the difference of each pair of models
+  Gallery, "All models wrong"      questions without a right answer
+  Gallery, "Two models disagree"   questions with two different answers
 
-All files are in {folder}:
-  results.yaml     the evaluations, for lmms-eval --config
-  results          results and samples of the runs
-  {log}    all commands and their output
+All commands and their output are in {log}.
 
-Next steps with real data and your model (see README.md):
-  lmms-egoplan data prepare --help
-  lmms-eval --tasks egoplan_val --model hf_vlm --model_args pretrained=MODEL \
---output_path runs --log_samples
-  lmms-egoplan report runs --out report
+Next, with real data and your model:
+  lmms-egoplan data prepare --help   files that each benchmark needs
+  lmms-egoplan run MODEL             run the prepared benchmarks on a checkpoint
+  lmms-egoplan show runs             this table, with all of your models
+docs/tutorial.md follows these steps with the demo's files.
 """
 
 
@@ -62,7 +58,7 @@ def run_demo(
 ) -> None:
     """Run a tiny random LLaVA and both scripted models on the rendered sets.
 
-    Write the report, and show the scores.
+    Write the report. Print a finding and the scores.
 
     Args:
         out: folder for all files. Files of an earlier demo are replaced.
@@ -81,15 +77,21 @@ def run_demo(
             "LMMS_EGOPLAN_JUDGE_BASE_URL": judge,
             "LMMS_EGOPLAN_ENCODER": _ENCODER,
         }
-        folder = DemoFolder(out, contents, console, [*_STEPS, _LAST_STEP], **environment)
+        folder = DemoFolder(out, contents, console, [*_STEPS], **environment)
         _print(console, _NOTE)
         with folder.status:
             for carry_out in _STEPS.values():
                 folder.begin_step()
                 carry_out(folder, sets)
-            folder.begin_step()
+    _print(console, f"\n{_first_finding(folder)}\n")
     show_scores(folder.path / RESULTS)
-    _print(console, _END.format(page=folder.page, folder=folder.path, log=LOG))
+    _print(console, _END.format(page=out / REPORT / "index.html", log=out / LOG))
+
+
+def _first_finding(folder: DemoFolder) -> str:
+    """Return the report's first sentence."""
+    report = json.loads((folder.path / REPORT / "report.json").read_text(encoding="utf-8"))
+    return report["benchmarks"][0]["finding"][0]
 
 
 def _make_models(folder: DemoFolder, _sets: Sequence[DemoSet]) -> None:
@@ -130,8 +132,7 @@ _STEPS: dict[str, Callable[[DemoFolder, Sequence[DemoSet]], None]] = {
     "Ask the three models all questions, and score their answers (lmms-eval)": _evaluate,
     "Write the report (lmms-egoplan report)": _write_report,
 }
-"""Title and function of each step but the last."""
-_LAST_STEP = "Show the scores"
+"""Title and function of each step."""
 
 
 def _print(console: Console, text: str) -> None:
