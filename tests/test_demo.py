@@ -491,7 +491,8 @@ def check_lessons(out: Path) -> None:
     assert all("Gold plan 1" in text and "Gold plan 2" in text for text in plans)
     page = (out / "report" / "index.html").read_text(encoding="utf-8")
     assert "Every pair of runs" in page
-    assert "two runs disagree" in page
+    assert "Two models disagree" in page
+    assert "egothink/existence/1" in page
 
 
 def write_earlier_folder(out: Path) -> None:
@@ -504,16 +505,20 @@ def write_earlier_folder(out: Path) -> None:
 
 
 def check_output(stdout: str, out: Path) -> None:
-    """The output has the steps in their order and the scores, and names the page."""
-    steps = [stdout.index(f"\n{number}/6  ") for number in range(1, 7)]
-    positions = [stdout.index("random weights"), *steps, stdout.index("egoplan_val_generate")]
-    assert positions == sorted(positions)
-    lines = [line.split("  ") for line in stdout.splitlines()]
-    rows = [cells[0].strip() or cells[1].strip() for cells in lines if cells[1:]]
-    assert {"acc", "average of the twelve", "overall", "Norm. LCS"} <= {*rows}
-    page = out / "report" / "index.html"
-    assert f"Report, to open in a browser: {page}" in stdout
-    assert "egothink/existence/1" in page.read_text(encoding="utf-8")
+    """The output has the steps in their order, then a finding, the table, the page, and the next
+    commands.
+    """
+    expected = ["random weights"]
+    expected += [f"\n{number}/5  " for number in range(1, 6)]
+    expected += [f"\n{GOOD} is ", "95\u202f% interval", "\nModel ", "meaningless scores"]
+    expected += [f"Report, to open in a browser: {out / 'report' / 'index.html'}"]
+    expected += ["lmms-egoplan run MODEL", "lmms-egoplan show runs"]
+    position = 0
+    for text in expected:
+        position = stdout.index(text, position)
+    rows = [line.split()[0] for line in stdout.splitlines() if line.strip()]
+    assert [rows.count(model) for model in (GOOD, POOR, RANDOM)] == [2, 1, 1]
+    assert len(stdout.splitlines()) <= 50
 
 
 def check_folder(out: Path) -> None:

@@ -36,20 +36,17 @@ Two other models and the judge read their replies from a script. All scores are 
 """
 _END = """
 Report, to open in a browser: {page}
-
 Where to look in it:
   First screen                     this table, sortable
-  Each benchmark                   one figure, and the difference of each pair of models
+  Each benchmark                   a figure, and the difference of every pair of runs
   Gallery, "All models wrong"      questions without a right answer
   Gallery, "Two models disagree"   questions with two different answers
+The commands, with all they printed: {log}
 
-All commands and their output are in {log}.
-
-Next, with real data and your model:
-  lmms-egoplan data prepare --help   files that each benchmark needs
-  lmms-egoplan run MODEL             run the prepared benchmarks on a checkpoint
+Next, with your model and real data (docs/tutorial.md shows every step):
+  lmms-egoplan data prepare --help   which files each benchmark needs
+  lmms-egoplan run MODEL             run the prepared benchmarks
   lmms-egoplan show runs             this table, with all of your models
-docs/tutorial.md follows these steps with the demo's files.
 """
 
 
