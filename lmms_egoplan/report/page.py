@@ -207,5 +207,5 @@ def _parts_of(run: Run) -> list[dict[str, Any]]:
             "provenance": part.provenance,
             "tasks": {name: task_provenance(task) for name, task in part.tasks.items()},
         }
-        for part in (run,)
+        for part in run.parts or (run,)
     ]
