@@ -58,7 +58,7 @@ def finding(
         comparable = [line for line in lines if not line.apart]
         if comparable:
             sentences += _published(comparable[0], reference, unit, is_named=len(scored) > 1)
-    return (*sentences, *_not_comparable(headlines), *_without_score(title, headlines))
+    return (*sentences, *_without_score(title, headlines))
 
 
 def _best_sentence(title: str, lines: Sequence[Headline], pairs: _Pairs, unit: str) -> str:
@@ -109,19 +109,6 @@ def _published(
             f"{name} is {size} {'above' if value > 0 else 'below'} {best_published} "
             f"({ends}{caveat})."
         )
-
-
-def _not_comparable(headlines: Sequence[Headline]) -> Iterator[str]:
-    """Write a sentence about the scores that are not comparable with published ones."""
-    scored = [line for line in headlines if line.value is not None]
-    lines = [line for line in scored if line.apart]
-    if not lines:
-        return
-    reasons = {line.apart for line in lines}
-    runs = list(dict.fromkeys(line.run for line in lines))
-    who = "" if len(lines) == len(scored) else f": {join_list(runs, _MOST_NAMES)}"
-    why = f" ({'; '.join(reasons.pop())})" if len(reasons) == 1 else ""
-    yield f"Not comparable with published scores{who}{why}."
 
 
 def _without_score(title: str, headlines: Sequence[Headline]) -> Iterator[str]:

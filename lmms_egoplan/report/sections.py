@@ -84,7 +84,8 @@ def scores_section(report: BenchmarkReport[Any]) -> document.Section:
     It is without tables, figures, remarks, slices and changes.
     """
     spec = report.SPEC
-    main = report.headlines[: len(report.main_tasks())]
+    protocols = {line.protocol for line in report.headlines if line.is_main}
+    main = [line for line in report.headlines if line.protocol in protocols]
     sentences = finding(spec.title, main, report.differences, report.reference, spec.unit)
     return document.Section(
         spec.name,

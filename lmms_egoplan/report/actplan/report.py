@@ -70,7 +70,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
             "gold plans by the longest common subsequence (LCS) of their steps. If a "
             "run has a classifier, it also calls each plan correct or wrong."
         ),
-        metric="lcs_norm",
+        metric="normalised LCS",
         result_task="actplan",
         decimals=3,
         measure="lcs_norm",
