@@ -203,8 +203,16 @@ def _draw_points(
         rows.append(y)
         if mean.interval:
             axes.hlines(y, *mean.interval, color=INK, linewidth=0.9)
-    style: dict[str, Any] = {"linestyle": "none", "zorder": 3, "clip_on": not values}
-    axes.plot(values, rows, label=name, **style, **look.of_points())
+    axes.plot(
+        values,
+        rows,
+        label=name,
+        linestyle="none",
+        zorder=3,
+        # Matplotlib reserves space for a line without points.
+        clip_on=not values,
+        **look.of_points(),
+    )
 
 
 def _write_value(axes: "Axes", text: str, y: float) -> None:

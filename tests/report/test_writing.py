@@ -190,7 +190,7 @@ def test_a_figure_is_a_png_for_print(tmp_path):
     write_figure(tmp_path, FIGURE)
     with Image.open(tmp_path / "the_figure.png") as image:
         image.load()
-        assert (image.format, image.size) == ("PNG", (800, 600))
+        assert (image.format, image.size) == ("PNG", (1200, 900))
         assert len(image.convert("RGB").getcolors(1 << 20)) > 2
 
 
