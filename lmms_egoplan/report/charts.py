@@ -116,8 +116,8 @@ def looks_of(series: Mapping[str, str | None], models: Sequence[str]) -> dict[st
     >>> looks["B"].is_filled, looks["B, blind"].is_filled
     (True, False)
     """
-    others = [model for model in series.values() if model is not None]
-    order = [*dict.fromkeys([*models, *others])]
+    drawn_models = [model for model in series.values() if model is not None]
+    order = [*dict.fromkeys([*models, *drawn_models])]
     num_series: Counter[str | None] = Counter()
     looks: dict[str, Look] = {}
     for name, model in series.items():

@@ -217,8 +217,8 @@ def _draw_points(
 
 def _write_value(axes: "Axes", text: str, y: float) -> None:
     """Write a value at the right end of a row."""
-    place = ("axes fraction", "data")
-    axes.annotate(text, (1, y), (7, 0), xycoords=place, va="center", **NOTE)
+    coordinates = ("axes fraction", "data")
+    axes.annotate(text, (1, y), (7, 0), xycoords=coordinates, va="center", **NOTE)
 
 
 def _draw_reference(axes: "Axes", rows: _Rows, name: str, values: Sequence[float]) -> None:
@@ -263,7 +263,7 @@ def draw_lines(
     figure, axes = new_figure(COLUMN, 2.5)
     if chance is not None:
         axes.axhline(chance, color=INK, linestyle=":", linewidth=1, label="chance")
-    # Series stand side by side, so that their intervals do not overlap.
+    # Series are side by side, so that their intervals do not overlap.
     spacing = min(0.08, 0.6 / len(means))
     middle = (len(means) - 1) / 2
     for number, (name, of_series) in enumerate(means.items()):
