@@ -87,7 +87,7 @@ def condition_table(report: BenchmarkReport[Any]) -> Table | None:
         (
             "Minus own task: the condition minus the same run's own task, over the questions for "
             "which both have a score; none if the run lacks this task or its samples, or if one of "
-            f"them is inexact. All intervals are 95 %, from a bootstrap of the {spec.clusters}."
+            f"them is inexact. All intervals are 95 %, over the {spec.clusters}."
         ),
     ]
     return table_of_runs(f"{spec.name}_conditions", _title(report), columns, rows, notes)
@@ -126,7 +126,7 @@ def condition_figure(report: BenchmarkReport[Any], chance: float | None = None) 
         runs[first.name] = first.run.name
     unit = f"{spec.metric}, %" if spec.scale == 100 else spec.metric
     caption = (
-        "Scores of each run by condition, with 95 % intervals from a bootstrap of the "
+        "Scores of each run by condition, with 95 % intervals over the "
         f'{spec.clusters}. "As asked" is the benchmark\'s own task. '
         "The table of the same name states what each condition lacks."
     )

@@ -11,7 +11,7 @@ from lmms_egoplan.stats.means import Mean
 
 _LCS_CAPTION = (
     "Mean normalised LCS with gold plan 1, 0 to 1. Runs with samples have 95 % "
-    "intervals from a bootstrap over the activities. The table has the numbers."
+    "intervals over the activities. The table has the numbers."
 )
 
 
@@ -84,7 +84,7 @@ def correct_by_length_figure(planned: Sequence[Planned], models: Sequence[str]) 
         (
             "Like Fig. 5 of the paper, with a classifier's verdicts instead of human "
             "ones: share of the plans called correct, by the length of gold plan 1 in "
-            "steps, with 95 % intervals from a bootstrap over the activities."
+            "steps, with 95 % intervals over the activities."
         ),
         partial(
             draw_lines,

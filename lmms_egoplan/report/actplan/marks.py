@@ -30,7 +30,7 @@ from lmms_egoplan.validation import AnyText, Checked, Text
 
 PEOPLE_BY_LENGTH_NOTE = (
     "Like Fig. 5 of the paper: share of the plans that people called correct, by the length of the "
-    "first gold plan in steps, with 95 % intervals from a bootstrap over the activities. Bins are "
+    "first gold plan in steps, with 95 % intervals over the activities. Bins are "
     "this project's, since the paper's are not legible. Plans made without images are excluded."
 )
 _BY_PEOPLE = " (people)"

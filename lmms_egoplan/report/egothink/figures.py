@@ -50,7 +50,7 @@ def points_figure(
     published_points = (f"{_REFERENCE}, published", published)
     looks = looks_of({run.name: run.run.name for run in graded}, models)
     caption = (
-        "Scores of the runs, 0 to 100, with 95 % bootstrap intervals over the "
+        "Scores of the runs, 0 to 100, with 95 % intervals over the "
         f"questions. Dashed: {_REFERENCE} in Table 3 of the paper, graded by GPT-4."
     )
     draw = partial(draw_points, names, means, looks, SCORE_LABEL, 100, published_points)
@@ -87,7 +87,7 @@ def sizes_figure(
     labels = [f"{size:g}" for size in sorted(sizes)]
     title = "Score by size of the model and instruction tuning, like Fig. 8 of the paper"
     caption = (
-        "With 95 % bootstrap intervals over the questions. A line joins models of "
+        "With 95 % intervals over the questions. A line joins models of "
         "one family by name, with the same judge. If several runs have the same "
         "model and judge, the first counts. A name without such a word does not "
         'state the tuning, so "unknown" may be tuned, too. Sizes are rounded to '

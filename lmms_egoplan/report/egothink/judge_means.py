@@ -137,7 +137,7 @@ def judge_figures(judge_means: Sequence[JudgeMean], models: Sequence[str]) -> It
             f"egothink_judges_{index}",
             f"Means by judge of the same answers, like Fig. 18 of the paper: {run}",
             (
-                "With 95 % bootstrap intervals over the questions. Below the "
+                "With 95 % intervals over the questions. Below the "
                 "capabilities: number of answers that all evaluators rated. All points have the "
                 "colour of the run whose answers were rated."
             ),
