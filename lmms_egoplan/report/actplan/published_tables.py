@@ -28,8 +28,8 @@ _ABLATION_NOTE = (
 # The rows of a run in Table 4: end of the measures' names, end of the row's name, and gold plan.
 _TABLE4_ROWS = (
     ("", "", "1"),
-    ("_gold_2", ", gold plan 2", "2"),
-    ("_best", ", better of the two", "the better of the two"),
+    ("_gold_2", " (gold plan 2)", "2"),
+    ("_best", " (better of the two)", "the better of the two"),
 )
 
 

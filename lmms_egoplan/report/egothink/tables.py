@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from lmms_egoplan.benchmarks.egothink.dimensions import Dimension
 from lmms_egoplan.report.egothink.answers import CAPABILITIES, SINGLE, EgoThinkTask
 from lmms_egoplan.report.egothink.notes import INTERVAL_NOTE, SHARES_COLUMNS
-from lmms_egoplan.report.models import model_facts
+from lmms_egoplan.report.models import UNKNOWN, model_facts
 from lmms_egoplan.report.published import OwnRow, load_table, published_with_runs
 from lmms_egoplan.report.tables import Column, Table, Value, interval_columns, table_of_runs
 
@@ -35,11 +35,15 @@ def table2(rows: Sequence[Mapping[str, Value]]) -> Table:
             "Rows of runs: facts in the checkpoint's configuration, with the name of the "
             "field, if the checkpoint is on this machine. Total: parameters as the harness "
             "counted them, else by the headers of the safetensors files, in billions; unknown "
-            "for quantised weights. Everything else is unknown, such as the data of training."
+            "for quantised weights. Other cells are empty, such as the data of training."
         ),
     ]
+    known_facts = []
+    for row in rows:
+        known_facts.append({name: fact for name, fact in row.items() if fact != UNKNOWN})
     title = "Models, next to Table 2 of the paper" if rows else "Published: models"
-    return published_with_runs(title, load_table("egothink", "table2"), rows, columns, notes)
+    published = load_table("egothink", "table2")
+    return published_with_runs(title, published, known_facts, columns, notes)
 
 
 def model_rows(graded: Sequence[EgoThinkTask]) -> list[dict[str, Value]]:

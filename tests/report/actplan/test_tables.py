@@ -70,18 +70,17 @@ def test_means_exclude_plans_with_an_undefined_measure(section):
 
 def test_table_4_has_both_gold_plans_and_the_better_one_among_the_published_rows(section, logged):
     own_rows = {row["model"]: row for row in run_rows(section, "actplan_table4")}
-    gold_plans = {"": "1", ", gold plan 2": "2", ", better of the two": "the better of the two"}
+    gold_plans = {"": "1", " (gold plan 2)": "2", " (better of the two)": "the better of the two"}
     assert set(own_rows) == {
         PART,
         *(name + suffix for name in (GOOD, WEAK, MUTE) for suffix in gold_plans),
     }
     for name in (GOOD, WEAK):
         for suffix, gold_plan in gold_plans.items():
-            row, norm = own_rows[name + suffix], f"Norm. LCS{suffix}"
+            plan = f", {suffix[2:-1]}" if suffix else ""
+            row, norm = own_rows[name + suffix], f"Norm. LCS{plan}"
             assert row["gold_plan"] == gold_plan
-            assert row["lcs"] == near(
-                mean(logged[name], f"LCS{suffix}, steps" if suffix else "LCS, steps")
-            )
+            assert row["lcs"] == near(mean(logged[name], f"LCS{plan}, steps"))
             assert row["norm_lcs"] == near(mean(logged[name], norm))
             assert (row["low"], row["high"]) == near(interval(logged[name], norm))
             assert row["plans"] == len(defined(logged[name], norm))

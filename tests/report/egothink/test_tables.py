@@ -676,8 +676,8 @@ def test_sizes_are_drawn_for_families_of_models(tmp_path):
         "A-VL-3B-Instruct": (3, "instruction"),
         "A-VL-7B-Instruct": (7, "instruction"),
         "A-VL-7B-Base": (7, "base"),
-        "B-13B": (13, "unknown"),
-        "C": (None, "unknown"),
+        "B-13B": (13, None),
+        "C": (None, None),
     }
     (figure,) = (figure for figure in graded.figures() if figure and figure.key == "egothink_sizes")
     (axes,) = figure.draw().axes
