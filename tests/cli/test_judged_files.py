@@ -391,8 +391,8 @@ def test_each_task_is_judged_by_its_own_prompts(judge, tmp_path):
     )
     assert lines["egointent"]["judge_prompt"] != lines["egointent_v1"]["judge_prompt"]
     assert "40.00" in result.stdout
-    table = command("show", out).stdout
-    assert "(egointent_v1)" in table
+    table = command("show", "--details", out).stdout
+    assert "egointent_v1" in table
     assert "40.00" in table
 
 

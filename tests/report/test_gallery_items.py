@@ -103,7 +103,13 @@ def test_a_run_without_samples_has_only_its_scores(any_small, tmp_path):
         for score in benchmark_of(any_small.section, any_small.runs)["scores"]
     }
     for score in benchmark_of(section, runs)["scores"]:
-        missing = {"low": None, "high": None, "no_interval": "no samples"}
+        missing = {
+            "low": None,
+            "high": None,
+            "no_interval": "no samples",
+            "rank": None,
+            "ranked": 0,
+        }
         assert score == scores[score["run"], score["task"]] | missing
     complete_rows = {
         row["model"]: row for row in run_rows(any_small.section, any_small.counting.TABLE)

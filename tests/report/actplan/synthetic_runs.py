@@ -132,7 +132,7 @@ def _measured(folder, pattern):
 
 class ActPlanCounting(Counting):
     TASK = "actplan"
-    HEADLINE = ("lcs_norm", 3)
+    HEADLINE = ("normalised LCS", 3)
     OFFICIAL = MappingProxyType({None: 1187, "actplan_normal": 825})
     TABLE = "actplan_table4"
     RECORD = "plan"
