@@ -112,9 +112,9 @@ def test_the_heat_map_shows_runs_by_scenarios(section):
     cell_texts = [text.get_text().partition("\n")[0].rstrip("*") for text in axes.texts]
     overall = {row["model"]: row["overall"] for row in run_rows(section, "egointent_table3")}
     assert cell_texts == [
-        f"{value:.1f}"
+        f"{values[name]:.1f}"
+        for values in (overall, *scenario_rows)
         for name in ("First-7B", "Third-7B", "Second-7B")
-        for value in (overall[name], *(row[name] for row in scenario_rows))
     ]
     assert "First-7B" in figure.description
 
