@@ -31,12 +31,6 @@ TIED = "\u2248"
 """Mark of a score that is not measurably below the best one."""
 UNKNOWN = "?"
 """Mark of a score whose difference to the best one has no interval."""
-_LEGEND: Mapping[str, str] = {
-    BEST: "best of the column",
-    TIED: "not measurably below the best: the 95\u202f% interval of the difference includes 0",
-    UNKNOWN: "difference to the best unknown",
-}
-
 Standing = Literal["best", "tied", "below", "unknown", "alone"]
 """How a score compares with the best one of its column.
 
@@ -50,6 +44,14 @@ _MARKS: Mapping[Standing, str] = {
     "below": "",
     "unknown": UNKNOWN,
     "alone": "",
+}
+_LEGEND: Mapping[Standing, str] = {
+    "best": f"{BEST} best of the column",
+    "tied": (
+        f"{TIED} not measurably below the best: the 95\u202f% interval of the difference includes 0"
+    ),
+    "below": "no mark: measurably below the best",
+    "unknown": f"{UNKNOWN} difference to the best unknown",
 }
 _TO_SUPERSCRIPTS = str.maketrans("0123456789,", SUPERSCRIPTS)
 _Pairs = Mapping[frozenset[str], Difference]
@@ -164,8 +166,8 @@ class ResultTable:
     def legend(self) -> str:
         """The meaning of the marks in the table; "" without any."""
         cells = [cell for row in self.rows for cell in row.cells if cell is not None]
-        used = {_MARKS[cell.standing] for cell in cells}
-        return "; ".join(f"{mark} {text}" for mark, text in _LEGEND.items() if mark in used)
+        used = {cell.standing for cell in cells}
+        return "; ".join(text for standing, text in _LEGEND.items() if standing in used)
 
     def notes(self) -> Iterator[str]:
         """Yield the texts below the table: marks, protocols, footnotes and the demo's note."""
