@@ -156,7 +156,7 @@ def series(metrics):
     scoring = scoring_of("egoplan_val", config, ["acc_sum"])
     task = TaskRun("egoplan_val", metrics, config, None, "1.1", scoring)
     run = Run("run", None, "lmms-eval", "model", "2025", {"egoplan_val": task}, {}, {})
-    return Series("run", run, None, task, EGOPLAN, "model", 0)
+    return Series("run", run, None, task, EGOPLAN, "model")
 
 
 def test_results_of_earlier_versions_get_the_official_coverage():

@@ -86,6 +86,6 @@ def missing_questions(
     if missing:
         why = problem or f"they are not in the prepared data, for example {min(missing)[1]}"
         yield (
-            f"{len(missing):,} questions have no text, goal, past actions and frames here, and "
-            f"the baselines without a model do not cover them: {why}"
+            f"{len(missing):,} questions are missing here, with their goals, past actions and "
+            f"frames, and in the baselines without a model: {why}"
         )

@@ -27,7 +27,9 @@ def points_figure(
     graded: Sequence[EgoThinkTask],
     models: Sequence[str],
 ) -> Figure:
-    """Draw the runs' scores by group of dimensions, with the published model `_REFERENCE`.
+    """Draw the runs' scores by group of dimensions.
+
+    If a run is comparable with the published scores, `_REFERENCE` is drawn, too.
 
     Args:
         key: The figure's key.
@@ -36,25 +38,28 @@ def points_figure(
         graded: The runs.
         models: Names of all runs of the report.
     """
-    (reference,) = (
-        row for row in load_table("egothink", "table3").rows if row["model"] == _REFERENCE
-    )
-    published = []
-    for dimensions in groups.values():
-        cells = [reference[dimension.name] for dimension in dimensions]
-        published.append(average([cell for cell in cells if isinstance(cell, float)]))
     means = {}
     for run in graded:
         means[run.name] = [run.part(dimensions).mean for dimensions in groups.values()]
     names = list(groups)
-    published_points = (f"{_REFERENCE}, published", published)
     looks = looks_of({run.name: run.run.name for run in graded}, models)
-    caption = (
-        "Scores of the runs, 0 to 100, with 95 % intervals over the "
-        f"questions. Dashed: {_REFERENCE} in Table 3 of the paper, graded by GPT-4."
-    )
-    draw = partial(draw_points, names, means, looks, SCORE_LABEL, 100, published_points)
+    caption = "Scores of the runs, 0 to 100, with 95 % intervals over the questions."
+    reference = None
+    if any(not run.objections for run in graded):
+        caption += f" Dashed: {_REFERENCE} in Table 3 of the paper, graded by GPT-4."
+        reference = (f"{_REFERENCE}, published", reference_scores(groups))
+    draw = partial(draw_points, names, means, looks, SCORE_LABEL, 100, reference)
     return Figure(key, title, caption, draw, spoken(names, means, 1))
+
+
+def reference_scores(groups: Mapping[str, Sequence[Dimension]]) -> list[float]:
+    """Return the published scores of `_REFERENCE` by group of dimensions."""
+    (row,) = (row for row in load_table("egothink", "table3").rows if row["model"] == _REFERENCE)
+    scores = []
+    for dimensions in groups.values():
+        cells = [row[dimension.name] for dimension in dimensions]
+        scores.append(average([cell for cell in cells if isinstance(cell, float)]))
+    return scores
 
 
 def sizes_figure(
