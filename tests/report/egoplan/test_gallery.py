@@ -114,7 +114,7 @@ def test_missing_questions_and_scores_are_remarked(section):
     assert "annotation file" not in remarks
     unscored = scores("Small").count(None)
     assert f"Small: {unscored} of {COUNT} questions have no score" in remarks
-    assert "have no text" not in remarks
+    assert "are missing here" not in remarks
 
 
 def test_without_prepared_data_lmms_eval_has_no_questions(tmp_path, monkeypatch, bert):
@@ -125,7 +125,7 @@ def test_without_prepared_data_lmms_eval_has_no_questions(tmp_path, monkeypatch,
     assert run_rows(section, "egoplan_table1")
     assert "egoplan_past_actions" not in [table.key for table in section.tables]
     (remark,) = (
-        remark for remark in section.remarks if f"{COUNT} questions have no text" in remark
+        remark for remark in section.remarks if f"{COUNT} questions are missing here" in remark
     )
     assert "lmms-egoplan data prepare egoplan" in remark
     first = gallery_items(EgoPlanReport(runs))[0]
@@ -154,7 +154,7 @@ def test_questions_of_other_data_do_not_match(tmp_path, bert):
     runs = read_runs([tmp_path]).runs
     remarks = build_section(EgoPlanReport(runs, Inputs(bert))).remarks
     assert any(
-        "40 questions have no text" in remark and "prepared data" in remark for remark in remarks
+        "40 questions are missing here" in remark and "prepared data" in remark for remark in remarks
     )
 
 
@@ -167,7 +167,7 @@ def test_questions_about_other_videos_do_not_match(runs, bert):
     remarks = build_section(
         EgoPlanReport([replace(run, tasks={"egoplan_val": damaged})], Inputs(bert))
     ).remarks
-    assert any(f"{COUNT} questions have no text" in remark for remark in remarks)
+    assert any(f"{COUNT} questions are missing here" in remark for remark in remarks)
 
 
 @pytest.mark.parametrize(
