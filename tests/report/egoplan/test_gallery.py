@@ -154,7 +154,8 @@ def test_questions_of_other_data_do_not_match(tmp_path, bert):
     runs = read_runs([tmp_path]).runs
     remarks = build_section(EgoPlanReport(runs, Inputs(bert))).remarks
     assert any(
-        "40 questions are missing here" in remark and "prepared data" in remark for remark in remarks
+        "40 questions are missing here" in remark and "prepared data" in remark
+        for remark in remarks
     )
 
 
