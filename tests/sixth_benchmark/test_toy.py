@@ -146,8 +146,10 @@ def test_from_published_questions_to_the_report(project, judge, tmp_path):
         harness: check_run(tmp_path / "runs" / harness) for harness in ("lmms-eval", "lm-eval")
     }
     assert ranked["lmms-eval"] == ranked["lm-eval"]
-    shown = command("show", "runs")
-    assert "Toy: score (toy_ranked)" in shown
+    rows = [line.split()[:1] for line in command("show", "runs").splitlines()]
+    assert rows.count(["checkpoint"]) == 1  # the runs of both harnesses are of one model
+    shown = command("show", "runs", "--details")
+    assert "toy_ranked" in shown
     assert "judge-of-the-toy" in shown
     command("report", "runs", "--out", "report")
     check_report(tmp_path / "report", ranked["lm-eval"])
