@@ -1,5 +1,6 @@
 """The main score of a task for the summary, with its protocol."""
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from textwrap import shorten
 
@@ -17,6 +18,7 @@ _COUNTED = ("frames", "new tokens", "prompts among the model arguments")
 _UNNAMED = ("tasks", "chat templates")
 # Longest value of a condition in a protocol, such as a system instruction.
 _LONGEST = 80
+_DIGEST_SHOWN = 8
 
 
 def headline_of(task: ScoredTask, spec: Spec) -> document.Headline:
@@ -45,18 +47,23 @@ def headline_of(task: ScoredTask, spec: Spec) -> document.Headline:
 def protocols_of(tasks: Sequence[ScoredTask]) -> list[str]:
     """Return the protocol of each task in a few words; equal for tasks with the same protocol.
 
-    If a task does not know a setting of its protocol, the words of another task state it.
+    A task that does not know a setting of its protocol, or needed no judge, has the protocol of
+    those that do, if they have only one.
     """
+    words = {id(task): (task.task, *_protocol(task)) for task in tasks}
     groups: list[list[ScoredTask]] = []
-    for task in tasks:
-        group = next((group for group in groups if has_same_protocol(group[0], task)), None)
-        if group is None:
-            groups.append([task])
+    for task in sorted(tasks, key=lambda task: -len(words[id(task)])):
+        fitting = [
+            group for group in groups if all(has_same_protocol(other, task) for other in group)
+        ]
+        equal = [group for group in fitting if words[id(group[0])] == words[id(task)]]
+        if equal or len(fitting) == 1:
+            (equal or fitting)[0].append(task)
         else:
-            group.append(task)
+            groups.append([task])
     texts: dict[int, str] = {}
     for group in groups:
-        text = max((", ".join((task.task, *_protocol(task))) for task in group), key=len)
+        text = ", ".join(words[id(group[0])])
         texts |= {id(task): text for task in group}
     return [texts[id(task)] for task in tasks]
 
@@ -71,6 +78,9 @@ def _protocol(task: ScoredTask) -> Iterator[str]:
         if name not in _UNNAMED and value not in (None, "", NONE):
             noun = name if name in _COUNTED else name.removesuffix("s")
             text = shorten(value, _LONGEST, placeholder=" \u2026")
+            if text != value:
+                digest = hashlib.sha256(value.encode()).hexdigest()
+                text += f" (digest {digest[:_DIGEST_SHOWN]})"
             yield f"{noun} {text}"
 
 

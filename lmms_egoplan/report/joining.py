@@ -1,8 +1,10 @@
 """Join the results files of one model to one run, whatever command or machine they come from."""
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,12 +32,13 @@ def join_runs(runs: Mapping[Path, Run], names: Mapping[Path, str]) -> dict[Path,
 
     Runs do not join if a task contradicts:
 
-    - Both have the task, with other scores, questions, prepared data, version, judge, decoding or
-      preset.
-    - Both have tasks with one scoring, which may be averaged, rated by different judges.
+    - Both have the task, with other questions, prepared data, version, decoding or preset, or with
+      another judge or other scores. A task without a score has no judge.
+    - Both have tasks with one scoring, which may be averaged, with other judges, other prompts, or
+      only one of them with a limit or a subset of questions.
 
-    A task without a score contradicts nothing. If both runs have an equal task, that of the newer
-    one stands.
+    Of an equal task, that of the newest run with a score and samples is kept. Tasks of other
+    projects contradict nothing.
 
     Runs with a chosen name come first, and among these as among the others whole runs before those
     with ``--limit`` or a subset, and the newest first. Each joins the first of the earlier ones
@@ -120,23 +123,20 @@ def _contradict(first: Run, second: Run) -> bool:
     for task, task_run in first.tasks.items():
         if task in second.tasks and not _is_equal(task_run, second.tasks[task]):
             return True
-    for task, task_run in first.other_tasks.items():
-        if task in second.other_tasks and not _has_equal_numbers(
-            task_run, second.other_tasks[task]
-        ):
-            return True
-    judges = _judges(first)
-    return any(judges.get(kind, of_kind) != of_kind for kind, of_kind in _judges(second).items())
+    asked = _asked_by_scoring(first)
+    return any(
+        asked.get(kind, of_kind) != of_kind for kind, of_kind in _asked_by_scoring(second).items()
+    )
 
 
 def _is_equal(first: TaskRun, second: TaskRun) -> bool:
-    """Return true if one task's scores in two runs are equal, or if one of them is missing."""
-    score = _score(first)
-    other_score = _score(second)
-    if score is None or other_score is None:
+    """Return true if one task was asked alike in two runs, with equal scores or without one's."""
+    if _conditions(first, second) != _conditions(second, first):
+        return False
+    if _score(first) is None or _score(second) is None:
         return True
-    is_close = math.isclose(score, other_score, rel_tol=_TOLERANCE)
-    return is_close and _conditions(first, second) == _conditions(second, first)
+    has_one_judge = all(first.metrics.get(name) == second.metrics.get(name) for name in _JUDGE)
+    return has_one_judge and _has_equal_numbers(first, second)
 
 
 def _score(task_run: TaskRun) -> float | None:
@@ -154,7 +154,6 @@ def _conditions(task_run: TaskRun, other: TaskRun) -> dict[str, Any]:
     """
     metadata = task_run.config.get("metadata") or {}
     conditions = {name: metadata.get(name) for name in _ASKED}
-    conditions |= {name: task_run.metrics.get(name) for name in _JUDGE}
     data = (metadata.get("data"), member(other.config, "metadata", "data"))
     count = task_run.number(task_run.scoring.count) if task_run.scoring else None
     return conditions | {
@@ -166,12 +165,13 @@ def _conditions(task_run: TaskRun, other: TaskRun) -> dict[str, Any]:
 
 
 def _has_equal_numbers(first: TaskRun, second: TaskRun) -> bool:
-    """Compare the numbers that two runs of another project's task have in common."""
-    if first.version != second.version:
-        return False
-    for metric in first.metrics.keys() & second.metrics.keys():
-        number = first.number(metric)
-        other = second.number(metric)
+    """Compare the metrics that two runs of a task have in common."""
+    names = first.metrics.keys() & second.metrics.keys()
+    if first.scoring is not None:
+        names &= first.scoring.metrics.keys()
+    for name in names:
+        number = first.number(name)
+        other = second.number(name)
         if number is None or other is None:
             continue
         if not math.isclose(number, other, rel_tol=_TOLERANCE):
@@ -179,17 +179,21 @@ def _has_equal_numbers(first: TaskRun, second: TaskRun) -> bool:
     return True
 
 
-def _judges(run: Run) -> dict[tuple[Any, ...], set[tuple[Any, ...]]]:
-    """Return the judges of tasks with scores, by scoring, condition and preset."""
-    judges: dict[tuple[Any, ...], set[tuple[Any, ...]]] = {}
+def _asked_by_scoring(run: Run) -> dict[tuple[Any, ...], set[tuple[Any, ...]]]:
+    """Return how tasks with scores were asked and judged, by scoring, condition and preset.
+
+    It must be equal in two runs whose tasks may be averaged, such as EgoThink's dimensions.
+    """
+    by_scoring: dict[tuple[Any, ...], set[tuple[Any, ...]]] = {}
     for task_run in run.tasks.values():
         if task_run.scoring is None or _score(task_run) is None:
             continue
         metadata = task_run.config.get("metadata") or {}
         kind = (task_run.scoring.name, metadata.get("shortcut"), metadata.get("asked_as"))
-        judge = tuple(task_run.metrics.get(name) for name in _JUDGE)
-        judges.setdefault(kind, set()).add(judge)
-    return judges
+        texts = [task_run.metrics.get(name) for name in (*_JUDGE, "prompts")]
+        asked = (*texts, json.dumps(metadata.get("subset")), "limit" in run.provenance)
+        by_scoring.setdefault(kind, set()).add(asked)
+    return by_scoring
 
 
 def _joined(runs: Sequence[Run]) -> Run:
@@ -223,15 +227,18 @@ def _joined(runs: Sequence[Run]) -> Run:
 def _parts(newest_first: Sequence[Run]) -> list[Run]:
     """Return the runs, each with only the tasks that it contributes.
 
-    Of equal tasks, the newest with a score counts.
+    Of equal tasks, the newest with a score and samples counts, or the newest with a score.
     """
     origin: dict[str, int] = {}
-    for position, run in enumerate(newest_first):
-        for task, task_run in {**run.other_tasks, **run.tasks}.items():
-            earlier = origin.setdefault(task, position)
-            has_score = newest_first[earlier].tasks.get(task)
-            if has_score is not None and _score(has_score) is None and _score(task_run) is not None:
-                origin[task] = position
+    for task in dict.fromkeys(
+        task for run in newest_first for task in (*run.tasks, *run.other_tasks)
+    ):
+        with_task = [
+            position
+            for position, run in enumerate(newest_first)
+            if task in run.tasks or task in run.other_tasks
+        ]
+        origin[task] = min(with_task, key=partial(_lacks, newest_first, task))
     parts = []
     for position, run in enumerate(newest_first):
         parts.append(
@@ -243,6 +250,13 @@ def _parts(newest_first: Sequence[Run]) -> list[Run]:
             )
         )
     return parts
+
+
+def _lacks(runs: Sequence[Run], task: str, position: int) -> tuple[bool, bool]:
+    """Return whether a run has no score and no samples of a task."""
+    run = runs[position]
+    has_score = task not in run.tasks or _score(run.tasks[task]) is not None
+    return not has_score, task not in run.files
 
 
 def _only(

@@ -5,7 +5,6 @@ Terminal, page, Markdown, LaTeX and CSV show the same table.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Literal
 
 from lmms_egoplan.report.document import DEMO_NOTE, Difference, Headline, Section
@@ -21,8 +20,9 @@ from lmms_egoplan.report.tables import (
     markdown_of,
     show,
 )
-from lmms_egoplan.text import counted, percent
+from lmms_egoplan.text import counted, join_list, percent
 
+_MOST_NAMES = 4
 TITLE = "Scores with 95 % intervals"
 
 BEST = "*"
@@ -325,22 +325,57 @@ def _cells(section: Section, lines: Sequence[Headline], footnotes: _Footnotes) -
         if pair.task == lines[0].task:
             pairs[frozenset((pair.first, pair.second))] = pair
     scored = [line for line in lines if line.value is not None]
-    best = max(scored, key=lambda line: line.value or 0, default=lines[0])
+    best = _best(scored, pairs)
     shared = _shared_reasons(lines)
     cells = []
     for line in lines:
         remarks = _not_comparable([text for text in _reasons(line) if text not in shared])
         remarks += _gaps(line, best, pairs)
-        remarks += _repeats(line, lines, pairs)
+        remarks += _repeats(line, scored, pairs)
         numbers = tuple(footnotes[text] for text in remarks)
-        standing = "alone" if len(scored) < 2 else _standing(line, best, pairs)
-        cells.append(ResultCell(line, standing, numbers))
+        cells.append(ResultCell(line, _standing(line, best, scored, pairs), numbers))
     return cells
 
 
-def _gaps(line: Headline, best: Headline, pairs: _Pairs) -> Iterator[str]:
+def _best(scored: Sequence[Headline], pairs: _Pairs) -> Headline | None:
+    """Return the highest score that no other one is measurably above; None without scores.
+
+    A score over fewer questions may be higher, and yet below another one on the questions that both
+    cover.
+    """
+    unbeaten = []
+    for line in scored:
+        if not any(_is_above(other, line, pairs) for other in scored):
+            unbeaten.append(line)
+    return max(unbeaten or scored, key=lambda line: line.value or 0, default=None)
+
+
+def _is_above(first: Headline, second: Headline, pairs: _Pairs) -> bool:
+    """Return true if the first score is measurably above the second one on their questions."""
+    pair = pairs.get(frozenset((first.run, second.run)))
+    if first is second or pair is None or pair.why or not pair.is_real:
+        return False
+    return (pair.value > 0) == (pair.first == first.run)
+
+
+def _standing(
+    line: Headline, best: Headline | None, scored: Sequence[Headline], pairs: _Pairs
+) -> Standing:
+    if line.value is None or best is None or len(scored) < 2:
+        return "alone"
+    if _is_above(best, line, pairs):
+        return "below"
+    if line is best or (line.value == best.value and not _is_above(line, best, pairs)):
+        return "best"
+    pair = pairs.get(frozenset((line.run, best.run)))
+    if pair is None or pair.why or pair.low is None or pair.is_real:
+        return "unknown"
+    return "tied"
+
+
+def _gaps(line: Headline, best: Headline | None, pairs: _Pairs) -> Iterator[str]:
     """Yield what a score lacks: itself, its interval, or equal conditions with the best one."""
-    if line.value is None:
+    if line.value is None or best is None:
         yield "No score: some or all of its parts were not scored."
         return
     yield from line.remarks
@@ -349,31 +384,29 @@ def _gaps(line: Headline, best: Headline, pairs: _Pairs) -> Iterator[str]:
     pair = pairs.get(frozenset((line.run, best.run)))
     if pair is not None and pair.why:
         yield f"{line.run} and {best.run} are not comparable: {pair.why}."
+    elif pair is not None and line.value > (best.value or 0):
+        yield (
+            f"{line.run} has a higher score than {best.run}, but a lower one on the "
+            f"{counted(pair.questions, 'questions')} that both cover."
+        )
 
 
-def _standing(line: Headline, best: Headline, pairs: _Pairs) -> Standing:
-    if line.value is None:
-        return "alone"
-    if line.value == best.value:
-        return "best"
-    pair = pairs.get(frozenset((line.run, best.run)))
-    if pair is None or pair.why or pair.low is None:
-        return "unknown"
-    return "below" if pair.is_real else "tied"
-
-
-def _repeats(line: Headline, lines: Sequence[Headline], pairs: _Pairs) -> list[str]:
-    """Return a remark for each other score of the same checkpoint in the same column."""
-    remarks = []
-    for first, second in combinations(lines, 2):
-        is_same = bool(first.checkpoint) and first.checkpoint == second.checkpoint
-        if is_same and line in (first, second) and None not in (first.value, second.value):
-            remarks.append(
-                f"{first.run} and {second.run} are one model with two scores. {second.run} minus "
-                f"{first.run}: {_difference(first, second, pairs)}. To choose one, pass only its "
-                "folder."
-            )
-    return remarks
+def _repeats(line: Headline, scored: Sequence[Headline], pairs: _Pairs) -> list[str]:
+    """Return a remark if other scores of the column are of the same checkpoint."""
+    of_model = [other for other in scored if other.checkpoint == line.checkpoint]
+    if not line.checkpoint or line not in of_model or len(of_model) < 2:
+        return []
+    names = join_list([other.run for other in of_model], _MOST_NAMES)
+    if len(of_model) == 2:
+        first, second = of_model
+        size = f"{second.run} minus {first.run}: {_difference(first, second, pairs)}"
+    else:
+        values = [other.value or 0 for other in of_model]
+        low, high = (show(value, line.decimals) for value in (min(values), max(values)))
+        size = f"{low} to {high}"
+    return [
+        f"{names} are one model with several scores. {size}. To choose one, pass only its folder."
+    ]
 
 
 def _difference(first: Headline, second: Headline, pairs: _Pairs) -> str:

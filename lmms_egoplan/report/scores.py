@@ -110,6 +110,13 @@ class ScoredTask(ABC):
         return self.run.source(*(task_run.task for task_run in self.task_runs))
 
     @property
+    def sources(self) -> tuple[Run, ...]:
+        """The results files that the answers come from."""
+        names = {task_run.task for task_run in self.task_runs}
+        parts = [part for part in self.run.parts if names & part.tasks.keys()]
+        return tuple(parts) or (self.run,)
+
+    @property
     def question_set(self) -> str:
         """The name of the question set, see `coverage_fields`."""
         return self.text("question_set") or OFFICIAL
@@ -175,8 +182,8 @@ class ScoredTask(ABC):
 
     @property
     def is_scripted(self) -> bool:
-        """True if the replies come from a file, by the demo's backend ``scripted``."""
-        return self.source.provenance.get("backend") == "scripted"
+        """True if any replies come from a file, by the demo's backend ``scripted``."""
+        return any(run.provenance.get("backend") == "scripted" for run in self.sources)
 
     @property
     def is_demo(self) -> bool:

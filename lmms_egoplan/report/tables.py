@@ -24,7 +24,8 @@ SUPERSCRIPTS = "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u02
 _P_VALUES = ("p_value", "p_holm")
 _COVERAGE = "coverage"
 _PATH = re.compile(r"\.{0,2}/|~|[A-Za-z]:[\\/]|\\\\")
-_UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+# Control characters, halves of surrogate pairs, and marks that change the direction of text.
+_UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 _OWN = "▸ "
 _MARKS = {"best": "**{}**", "second": "<u>{}</u>", None: "{}"}
 _LATEX_OWN = r"$\triangleright$ "
@@ -537,7 +538,8 @@ def name_of(value: Any) -> str:
 def clean(text: str) -> str:
     """Make a text printable.
 
-    Control characters become their pictures, and halves of surrogate pairs U+FFFD.
+    Control characters become their pictures. Halves of surrogate pairs, and marks that change the
+    direction of text, become U+FFFD.
     """
     return _UNSHOWN.sub(_picture, text.replace("\r\n", "\n"))
 
@@ -649,5 +651,9 @@ def _line(cells: Iterable[str]) -> str:
 def _plain(text: str) -> str:
     """Format a text as one line for a Markdown table."""
     return (
-        " ".join(clean(text).split()).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
+        " ".join(clean(text).split())
+        .replace("\\", "\\\\")
+        .replace("|", "\\|")
+        .replace("*", "\\*")
+        .replace("<", "&lt;")
     )

@@ -59,6 +59,19 @@ def test_only_a_real_difference_is_below_the_best():
     assert all(mark in result.legend for mark in "*≈?")
 
 
+def test_a_higher_score_that_is_beaten_on_the_same_questions_is_not_the_best():
+    lines = [line("Trial", 77.5), line("Whole", 51.5), line("Worst", 20.0)]
+    pairs = [
+        pair("Trial", "Whole", -21.0, -28.0, -14.0),
+        pair("Whole", "Worst", 30.0, 20.0, 40.0),
+        pair("Trial", "Worst", 9.0, 1.0, 17.0),
+    ]
+    result = result_table([section(*lines, pairs=pairs)])
+    assert standings(result) == {"Trial": ["below"], "Whole": ["best"], "Worst": ["below"]}
+    (text,) = footnotes_of(result, "Trial")
+    assert all(fact in text for fact in ("Trial", "Whole", "700 questions"))
+
+
 def test_a_single_score_has_no_mark():
     result = result_table([section(line("A", 50.0), line("B", None))])
     assert standings(result) == {"A": ["alone"], "B": ["alone"]}
@@ -159,7 +172,7 @@ def test_all_forms_have_the_same_scores():
     result = result_table([section(*lines), second])
     markdown = formatted(result, "md").splitlines()
     assert [text for text in markdown if text.startswith(("| A", "| B"))] == [
-        "| A_1 | 50.0 (45.0\u201355.0)* | 50.0 (45.0\u201355.0) |",
+        "| A_1 | 50.0 (45.0\u201355.0)\\* | 50.0 (45.0\u201355.0) |",
         "| B | 0.0?¹ | \u2013 |",
     ]
     latex = formatted(result, "latex").splitlines()
