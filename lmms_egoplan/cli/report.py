@@ -175,14 +175,21 @@ def show(
 
 
 def _is_unfinished(folder: Path) -> bool:
-    """Show how far a run of `lmms-egoplan run` is.
+    """Show how far the runs of `lmms-egoplan run` in a folder are, also one level below it.
 
-    Return whether it works or was interrupted, and has no results.
+    Return whether a run in the folder itself works or was interrupted, and has no results, or
+    whether this is true of all runs below it.
     """
-    from lmms_egoplan.launch.state import read_state, show_progress
+    from lmms_egoplan.launch.state import STATE, read_state, show_progress
 
-    state = read_state(folder)
-    return state is not None and show_progress(folder, state)
+    folders = [folder]
+    if folder.is_dir() and not (folder / STATE).exists():
+        folders = sorted(path.parent for path in folder.glob(f"*/{STATE}"))
+    unfinished = []
+    for path in folders:
+        state = read_state(path)
+        unfinished.append(state is not None and show_progress(path, state))
+    return bool(unfinished) and all(unfinished)
 
 
 def compare(

@@ -3,11 +3,14 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from lmms_egoplan.report import document
 from lmms_egoplan.report.comparability import unequal
 from lmms_egoplan.report.headlines import why_no_interval_of
-from lmms_egoplan.report.scores import Answer, ScoredTask
+from lmms_egoplan.report.scores import Answer, ScoredTask, is_score
 from lmms_egoplan.report.spec import Spec
+from lmms_egoplan.stats.intervals import difference_test
 from lmms_egoplan.stats.means import Mean
 from lmms_egoplan.text import join_list
 
@@ -31,17 +34,20 @@ def difference_of(
     measure = spec.measure
     second_answers = second.answers or {}
     shared: list[Answer] = []
-    differences: list[float] = []
+    pairs: list[tuple[float, float]] = []
+    clusters: list[str] = []
     for key, answer in (first.answers or {}).items():
         if key not in second_answers:
             continue
         first_score = answer.scores.get(measure)
         second_score = second_answers[key].scores.get(measure)
-        if first_score is not None and second_score is not None:
-            differences.append(first_score - second_score)
+        if is_score(first_score) and is_score(second_score):
+            pairs.append((first_score, second_score))
+            clusters.append(str(answer.cluster))
             shared.append(replace(answer, scores={measure: first_score - second_score}))
     if not shared:
         return None
+    why = _why_not_comparable(first, second)
     mean = mean_of_differences(shared)
     low, high = mean.ends
     return document.Difference(
@@ -52,10 +58,11 @@ def difference_of(
         low=low,
         high=high,
         questions=len(shared),
-        won=sum(value > 0 for value in differences),
-        lost=sum(value < 0 for value in differences),
+        won=sum(one > other for one, other in pairs),
+        lost=sum(one < other for one, other in pairs),
         no_interval=why_no_interval_of(mean, spec.clusters),
-        why=_why_not_comparable(first, second),
+        why=why,
+        p_value=None if why else difference_test(np.array(pairs), clusters)[1],
     )
 
 

@@ -19,6 +19,7 @@ from lmms_egoplan import __version__
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.report.run import Run, task_provenance
 from lmms_egoplan.report.tables import Table, csv_of, markdown_of
+from lmms_egoplan.stats.equivalence import ERROR_RATE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -134,6 +135,8 @@ class Difference:
     won, lost: number of questions on which the first run's score is higher, or lower.
     no_interval: reason why there is no interval; "" if there is one.
     why: reason why the two are not comparable; "" if they are.
+    p_value: p-value of the test of the difference (`stats.intervals.difference_test`); None if it
+    was not tested.
     """
 
     first: str
@@ -147,11 +150,17 @@ class Difference:
     lost: int
     no_interval: str = ""
     why: str = ""
+    p_value: float | None = None
+
+    @property
+    def excludes_zero(self) -> bool:
+        """True if there is an interval and it excludes 0."""
+        return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
 
     @property
     def is_real(self) -> bool:
-        """True if there is an interval and it excludes 0."""
-        return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
+        """True if the interval excludes 0 and the test, if there is one, agrees at 5 %."""
+        return self.excludes_zero and (self.p_value is None or self.p_value <= ERROR_RATE)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Rank runs, and write sentences on their scores and differences.
 
 Every sentence on a difference states its interval, and calls a run better only if the interval
-excludes 0.
+excludes 0 and the test agrees (`Difference.is_real`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ _Pairs = Mapping[tuple[str, str, str], Difference]
 def ranked(headlines: Sequence[Headline], differences: Sequence[Difference]) -> list[Headline]:
     """Add the best and worst rank of each run among the runs with its task and protocol.
 
-    A run is above or below another if the interval of their difference excludes 0. A run has no
+    A run is above or below another if their difference is real (`Difference.is_real`). A run has no
     rank if one of its differences has no interval.
     """
     pairs = _both_ways(differences)
@@ -73,7 +73,7 @@ def _best_sentence(title: str, lines: Sequence[Headline], pairs: _Pairs, unit: s
         f"{_with_interval(second)}"
     )
     if pair is None:
-        return f"{scores}; their samples have no questions in common."
+        return f"{scores}; their difference is unknown without samples of the same questions."
     if pair.why:
         return f"{scores}; their difference means nothing: {pair.why}."
     if pair.low is None or pair.high is None:
@@ -82,9 +82,10 @@ def _best_sentence(title: str, lines: Sequence[Headline], pairs: _Pairs, unit: s
     if pair.is_real:
         way = "above" if pair.value > 0 else "below"
         return f"{best.run} is {size} {way} {second.run} on {title} ({interval})."
+    test = f"; p = {pair.p_value:.3f}" if pair.excludes_zero and pair.p_value is not None else ""
     return (
         f"{best.run} and {second.run} do not differ measurably on {title}: the difference is "
-        f"{size} ({interval})."
+        f"{size} ({interval}{test})."
     )
 
 

@@ -34,9 +34,9 @@ UNKNOWN = "?"
 Standing = Literal["best", "tied", "below", "unknown", "alone"]
 """How a score compares with the best one of its column.
 
-``tied``: the interval of the difference to the best includes 0. ``below``: it excludes 0.
-``unknown``: the difference has no interval. ``alone``: no other score is in the column, or the
-score is missing.
+``below``: the difference to the best is real (`Difference.is_real`). ``tied``: it is not.
+``unknown``: a score or the difference has no interval. ``alone``: no other score is in the column,
+or the score is missing.
 """
 _MARKS: Mapping[Standing, str] = {
     "best": BEST,
@@ -48,12 +48,13 @@ _MARKS: Mapping[Standing, str] = {
 _LEGEND: Mapping[Standing, str] = {
     "best": f"{BEST} best of the column",
     "tied": (
-        f"{TIED} not measurably below the best: the 95\u202f% interval of the difference includes 0"
+        f"{TIED} not measurably below the best: the difference's 95\u202f% interval includes 0, or "
+        "its test has p > 0.05"
     ),
     "below": "no mark: measurably below the best",
     "unknown": f"{UNKNOWN} difference to the best unknown",
 }
-_TO_SUPERSCRIPTS = str.maketrans("0123456789,", SUPERSCRIPTS)
+_TO_SUPERSCRIPTS = str.maketrans("0123456789", SUPERSCRIPTS)
 _Pairs = Mapping[frozenset[str], Difference]
 """The differences in one task, by the names of both runs."""
 
@@ -182,8 +183,8 @@ class ResultTable:
 
 
 def superscript(numbers: Sequence[int]) -> str:
-    """Format numbers of footnotes, such as "\u00b9\u02d2\u00b2"."""
-    return ",".join(map(str, numbers)).translate(_TO_SUPERSCRIPTS)
+    """Format numbers of footnotes, such as "\u00b9,\u00b2"."""
+    return ",".join(str(number).translate(_TO_SUPERSCRIPTS) for number in sorted(numbers))
 
 
 def result_table(sections: Sequence[Section]) -> ResultTable | None:
@@ -355,6 +356,8 @@ def _is_above(first: Headline, second: Headline, pairs: _Pairs) -> bool:
     pair = pairs.get(frozenset((first.run, second.run)))
     if first is second or pair is None or pair.why or not pair.is_real:
         return False
+    if first.interval is None or second.interval is None:
+        return False
     return (pair.value > 0) == (pair.first == first.run)
 
 
@@ -370,7 +373,7 @@ def _standing(
     pair = pairs.get(frozenset((line.run, best.run)))
     if pair is None or pair.why or pair.low is None or pair.is_real:
         return "unknown"
-    return "tied"
+    return "unknown" if line.interval is None or best.interval is None else "tied"
 
 
 def _gaps(line: Headline, best: Headline | None, pairs: _Pairs) -> Iterator[str]:
@@ -394,7 +397,8 @@ def _gaps(line: Headline, best: Headline | None, pairs: _Pairs) -> Iterator[str]
 def _repeats(line: Headline, scored: Sequence[Headline], pairs: _Pairs) -> list[str]:
     """Return a remark if other scores of the column are of the same checkpoint."""
     of_model = [other for other in scored if other.checkpoint == line.checkpoint]
-    if not line.checkpoint or line not in of_model or len(of_model) < 2:
+    has_several = len({other.value for other in of_model}) > 1
+    if not line.checkpoint or line not in of_model or not has_several:
         return []
     names = join_list([other.run for other in of_model], _MOST_NAMES)
     if len(of_model) == 2:
@@ -451,7 +455,7 @@ def _csv_table(result: ResultTable) -> Table:
     """Make the table for programs, with each number in its own column and all digits."""
     columns = [Column("model", "Model")]
     for column in result.columns:
-        for name in ("", "_low", "_high", "_questions", "_protocol", "_remarks"):
+        for name in ("", "_low", "_high", "_questions", "_standing", "_protocol", "_remarks"):
             columns.append(Column(f"{column.key}{name}", ""))
     rows = []
     for row in result.rows:
@@ -464,9 +468,9 @@ def _csv_table(result: ResultTable) -> Table:
 
 def _csv_values(result: ResultTable, column: ResultColumn, cell: ResultCell | None) -> list[Value]:
     if cell is None:
-        return [None] * 6
+        return [None] * 7
     line = cell.headline
     low, high = line.interval or (None, None)
     numbers = (*column.footnotes, *cell.footnotes)
     remarks = " ".join(result.footnotes[number - 1] for number in numbers)
-    return [line.value, low, high, line.questions, line.protocol, remarks or None]
+    return [line.value, low, high, line.questions, cell.standing, line.protocol, remarks or None]

@@ -1,12 +1,20 @@
 """Give runs unique names."""
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
+from textwrap import shorten
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses.weights import NOT_KNOWN
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.tables import clean
+
+# What may distinguish runs with equal names, in this order.
+_DETAILS = ("precision", "quantisation", "decoding", "harness", "time", "folder", "file")
+_LONGEST = 80
+# Controls of bidirectional text.
+_DIRECTION = re.compile("[\u202a-\u202e\u2066-\u2069]")
 
 
 def chosen_names(paths: Iterable[Path], chosen: Mapping[Path, str]) -> dict[Path, str]:
@@ -37,34 +45,60 @@ def chosen_names(paths: Iterable[Path], chosen: Mapping[Path, str]) -> dict[Path
 def names_of(runs: Mapping[Path, Run], named: Mapping[Path, str]) -> dict[Path, str]:
     """Return a unique name for each run. Chosen names do not change unless two are equal.
 
+    Equal names are followed by the details in which their runs differ, in brackets.
+
     Args:
         runs: runs by results file, or by one of their results files.
         named: chosen names by results file. Default: the run's own name.
     """
-    names = _distinct(
-        {path: _ladder(path, named[path], run) for path, run in runs.items() if path in named}, ()
-    )
-    unnamed = {
-        path: _ladder(path, clean(run.name), run) for path, run in runs.items() if path not in named
+    chosen = {path: named[path] for path in runs if path in named}
+    others = {path: _plain(run.name) for path, run in runs.items() if path not in named}
+    names = _distinct(chosen, runs, ())
+    return names | _distinct(others, runs, names.values())
+
+
+def _plain(name: str) -> str:
+    """Make a name printable. Marks that change the direction of the text after it are removed."""
+    return _DIRECTION.sub("", clean(name))
+
+
+def _distinct(
+    names: Mapping[Path, str], runs: Mapping[Path, Run], taken: Collection[str]
+) -> dict[Path, str]:
+    """Make names unique, also among names that are taken."""
+    details = {path: _details(path, runs[path]) for path in names}
+    chosen: dict[Path, list[str]] = {path: [] for path in names}
+    unique = dict(names)
+    for detail in _DETAILS:
+        paths_of: dict[str, list[Path]] = {}
+        for path, name in unique.items():
+            paths_of.setdefault(name, []).append(path)
+        for name, paths in paths_of.items():
+            varies = len({details[path][detail] for path in paths}) > 1
+            if varies or name in taken:
+                for path in paths:
+                    chosen[path].append(details[path][detail])
+                    unique[path] = _with_details(names[path], chosen[path])
+    return unique
+
+
+def _details(path: Path, run: Run) -> dict[str, str]:
+    """Return what may distinguish a run from others of the same name, see `_DETAILS`."""
+    identity = {}
+    for name in ("precision", "quantisation", "decoding"):
+        text = run.identity.get(name, NOT_KNOWN)
+        identity[name] = (
+            "" if text in (NOT_KNOWN, "none") else shorten(text, _LONGEST, placeholder=" \u2026")
+        )
+    return {
+        **identity,
+        "harness": run.harness,
+        "time": run.time,
+        "folder": str(run.folder),
+        "file": path.name,
     }
-    return names | _distinct(unnamed, names.values())
 
 
-def _ladder(path: Path, name: str, run: Run) -> tuple[str, ...]:
-    """Return names for a run, from short to specific."""
-    details = [run.harness, run.time, str(run.folder), path.name]
-    return (
-        name,
-        *(f"{name} ({', '.join(details[:count])})" for count in range(1, len(details) + 1)),
-    )
-
-
-def _distinct(ladders: Mapping[Path, Sequence[str]], taken: Collection[str]) -> dict[Path, str]:
-    """Choose each run's first name that no other run has."""
-    names = {path: ladder[0] for path, ladder in ladders.items()}
-    for step in range(1, max(map(len, ladders.values()), default=0)):
-        counts = Counter((*names.values(), *taken))
-        names = {
-            path: ladders[path][step] if counts[name] > 1 else name for path, name in names.items()
-        }
-    return names
+def _with_details(name: str, details: Iterable[str]) -> str:
+    texts = ", ".join(filter(None, details))
+    return f"{name} ({texts})" if texts else name

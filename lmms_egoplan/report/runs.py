@@ -6,6 +6,7 @@ Runs are written by ``--output_path DIR --log_samples``.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -50,6 +51,7 @@ _CACHE = re.compile(r"(cache|rank_\d+)\.audit\.jsonl")
 _MOST_NAMES = 3
 _MOST_LINES = 10
 _NO_RESULTS = "no results of a run in this folder"
+_WHAT_TO_PASS = "pass the folder of a run, or its results file"
 _NO_SAMPLES = "not a harness's samples; pass files of judged answers by their own path"
 
 
@@ -280,10 +282,9 @@ def _find(folders: Sequence[Path], benchmarks: Iterable[Benchmark]) -> _RunFiles
     judged: dict[Path, Run] = {}
     for folder in folders:
         if not folder.exists():
-            raise LmmsEgoplanError(
-                f"{folder}: no such file or folder; pass the --output_path of a run, or "
-                "its results file"
-            )
+            near = get_close_matches(folder.name, _names_in(folder.parent), n=1)
+            hint = f"did you mean {folder.with_name(near[0])}?" if near else _WHAT_TO_PASS
+            raise LmmsEgoplanError(f"{folder}: no such file or folder; {hint}")
         if holds_lines(folder):
             run_files.paths[folder] = [_resolved(folder)]
             try:
@@ -306,6 +307,10 @@ def _find(folders: Sequence[Path], benchmarks: Iterable[Benchmark]) -> _RunFiles
     orphans = [file for file in logs.values() if not _belongs_to_any(file, results)]
     run_files.orphans.extend(_without_results(orphans))
     return run_files
+
+
+def _names_in(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()] if folder.is_dir() else []
 
 
 def _sample_files(

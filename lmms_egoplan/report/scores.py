@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import fmean
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeGuard
 
 from lmms_egoplan.coverage import BY_COUNTS, OFFICIAL, RENDERED_SCENES, is_official
 from lmms_egoplan.jsonl import member
@@ -295,13 +295,17 @@ class ScoredTask(ABC):
         Only settings that both runs know count.
         """
         # the run that wrote the answers may have had any
-        provenance = self.source.provenance
-        if "judged answers" in provenance:
+        if any("judged answers" in run.provenance for run in self.sources):
             return {}
-        prompts = _PROMPT_ARGUMENTS.finditer(provenance.get("arguments", ""))
+        instructions = []
+        arguments = []
+        for run in self.sources:
+            instructions.append(run.provenance.get("system instruction", NONE))
+            prompts = _PROMPT_ARGUMENTS.finditer(run.provenance.get("arguments", ""))
+            arguments.append(", ".join(match[0] for match in prompts) or NONE)
         return {
-            "system instructions": provenance.get("system instruction", NONE),
-            "prompts among the model arguments": ", ".join(match[0] for match in prompts) or NONE,
+            "system instructions": "; ".join(dict.fromkeys(instructions)),
+            "prompts among the model arguments": "; ".join(dict.fromkeys(arguments)),
         }
 
     @property
@@ -388,7 +392,7 @@ def mean_of(
     return Mean(fmean(scored), interval, len(scored), number, drawn=len(scored) if design else None)
 
 
-def is_score(value: float | None) -> bool:
+def is_score(value: float | None) -> TypeGuard[float]:
     """Return false for None, NaN and infinities, which count as missing."""
     return value is not None and math.isfinite(value)
 

@@ -1,6 +1,8 @@
 """Print the scores of runs side by side."""
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -12,7 +14,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.benchmarks import read_reports
 from lmms_egoplan.report.recompute import check
 from lmms_egoplan.report.result_table import result_table
-from lmms_egoplan.report.run import Run
+from lmms_egoplan.report.run import Run, TaskRun
 from lmms_egoplan.report.runs import read_scores, with_samples
 from lmms_egoplan.report.sections import panel_tables
 from lmms_egoplan.report.terminal import (
@@ -46,34 +48,32 @@ def show_scores(
         has_details: Whether all scores are printed in place of the table.
 
     Raises:
-        LmmsEgoplanError: A path has no results, or samples contradict the harness's own scores and
-            the form is not ``text``.
+        LmmsEgoplanError: A path has no results, or samples contradict the harness's own scores.
+            These scores are missing in the table, which is printed before.
     """
     read = read_scores(runs, BENCHMARKS, names)
-    try:
-        reports, has_samples = _checked_reports(read.runs)
-    except LmmsEgoplanError as error:
-        if form != "text":
-            raise
-        typer.echo(f"No intervals: {error}", err=True)
-        reports = list(read_reports(read.runs, BENCHMARKS))
-        has_samples = False
+    checked, problems = _checked(read.runs)
+    reports = list(read_reports(checked, BENCHMARKS))
+    has_samples = any(
+        task_run.samples is not None for run in checked for task_run in run.tasks.values()
+    )
     if form != "text":
         print_formatted(sections_of(reports), form)
     elif has_details:
-        print_scores(read.runs, reports, Console(), with_main=not has_samples)
+        print_scores(checked, reports, Console(), with_main=not has_samples)
         if has_samples:
             typer.echo()
             _print_details(reports)
     else:
-        _print_results(read.runs, reports)
+        _print_results(checked, reports)
     for line in read.skipped:
         typer.echo(f"Skipped: {line}", err=True)
     if read.without:
-        raise LmmsEgoplanError(
-            f"no results in {', '.join(map(str, read.without))}; pass the --output_path "
-            "of a finished run"
+        problems.append(
+            f"no results in {', '.join(map(str, read.without))}; pass the folder of a finished run"
         )
+    if problems:
+        raise LmmsEgoplanError("\n".join(problems))
 
 
 def _print_results(runs: Sequence[Run], reports: Reports) -> None:
@@ -97,17 +97,29 @@ def _print_details(reports: Reports) -> None:
             print_table(table, wide)
 
 
-def _checked_reports(runs: Sequence[Run]) -> tuple[Reports, bool]:
-    """Return the reports of runs with their samples, and whether there are any samples.
+def _checked(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
+    """Return runs with their samples, and the problems of tasks whose samples contradict them.
 
-    Raises:
-        LmmsEgoplanError: a run's samples contradict the harness's own scores.
+    The scores of these tasks are not a number.
     """
-    sampled_runs = [with_samples(run)[0] for run in runs]
-    for run in sampled_runs:
-        for task_run in run.tasks.values():
-            check(run, task_run)
-    has_samples = any(
-        task_run.samples is not None for run in sampled_runs for task_run in run.tasks.values()
+    checked = []
+    problems = []
+    for run in runs:
+        sampled, _ = with_samples(run)
+        tasks = {}
+        for name, task_run in sampled.tasks.items():
+            tasks[name] = task_run
+            try:
+                check(sampled, task_run)
+            except LmmsEgoplanError as error:
+                problems.append(str(error))
+                tasks[name] = _without_scores(task_run)
+        checked.append(replace(sampled, tasks=tasks))
+    return checked, problems
+
+
+def _without_scores(task_run: TaskRun) -> TaskRun:
+    names = task_run.scoring.metrics if task_run.scoring else ()
+    return replace(
+        task_run, metrics=task_run.metrics | dict.fromkeys(names, math.nan), samples=None
     )
-    return list(read_reports(sampled_runs, BENCHMARKS)), has_samples

@@ -18,14 +18,13 @@ NOT_AVAILABLE = "n/a"
 _WHY = "why"
 """The key of the column with the reasons why a row is not comparable, separated by "; "."""
 
-SUPERSCRIPTS = "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u02d2"
-"""The digits and the comma of footnotes' numbers."""
+SUPERSCRIPTS = "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079"
+"""The digits of footnotes' numbers."""
 
 _P_VALUES = ("p_value", "p_holm")
 _COVERAGE = "coverage"
 _PATH = re.compile(r"\.{0,2}/|~|[A-Za-z]:[\\/]|\\\\")
-# Control characters, halves of surrogate pairs, and marks that change the direction of text.
-_UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
+_UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _OWN = "▸ "
 _MARKS = {"best": "**{}**", "second": "<u>{}</u>", None: "{}"}
 _LATEX_OWN = r"$\triangleright$ "
@@ -56,7 +55,7 @@ _LATEX = str.maketrans(
         "\u2248": r"$\approx$",
         **{
             sign: rf"\textsuperscript{{{text}}}"
-            for sign, text in zip(SUPERSCRIPTS, "0123456789,", strict=True)
+            for sign, text in zip(SUPERSCRIPTS, "0123456789", strict=True)
         },
         "\u00b1": r"$\pm$",
         "\u00d7": r"$\times$",
@@ -538,8 +537,7 @@ def name_of(value: Any) -> str:
 def clean(text: str) -> str:
     """Make a text printable.
 
-    Control characters become their pictures. Halves of surrogate pairs, and marks that change the
-    direction of text, become U+FFFD.
+    Control characters become their pictures, and halves of surrogate pairs U+FFFD.
     """
     return _UNSHOWN.sub(_picture, text.replace("\r\n", "\n"))
 

@@ -465,18 +465,9 @@ def compare(first: Scores, second: Scores, clusters: Mapping[str, str]) -> Compa
     pairs, question_clusters = paired(first, second, clusters)
     if not question_clusters:
         return None
-    names, indices = np.unique(question_clusters, return_inverse=True)
     differences = pairs[:, 0] - pairs[:, 1]
     low, high = bootstrap_interval(differences, question_clusters) or (None, None)
-    is_binary = bool(np.isin(pairs, (0, 1)).all())
-    test: Literal["McNemar", "permutation"]
-    if is_binary and len(names) == len(pairs):
-        test = "McNemar"
-        p_value = _mcnemar(differences)
-    else:
-        test = "permutation"
-        cluster_sums = np.bincount(indices, differences)
-        p_value = sign_flips(cluster_sums)
+    test, p_value = difference_test(pairs, question_clusters)
     return Comparison(
         difference=float(differences.mean()),
         low=low,
@@ -484,8 +475,28 @@ def compare(first: Scores, second: Scores, clusters: Mapping[str, str]) -> Compa
         p_value=p_value,
         test=test,
         questions=len(pairs),
-        clusters=len(names),
+        clusters=len(set(question_clusters)),
     )
+
+
+def difference_test(
+    pairs: np.ndarray, clusters: Sequence[str]
+) -> tuple[Literal["McNemar", "permutation"], float]:
+    """Test whether two runs have different scores. Return the test's name and its p-value.
+
+    Args:
+        pairs: Scores of both runs, shape (questions, 2), all finite.
+        clusters: The cluster of each question.
+
+    >>> difference_test(np.array([[1, 0], [1, 1], [0, 0], [1, 0]]), ["a", "b", "c", "d"])
+    ('McNemar', 0.5)
+    """
+    names, indices = np.unique(clusters, return_inverse=True)
+    differences = pairs[:, 0] - pairs[:, 1]
+    is_binary = bool(np.isin(pairs, (0, 1)).all())
+    if is_binary and len(names) == len(pairs):
+        return "McNemar", _mcnemar(differences)
+    return "permutation", sign_flips(np.bincount(indices, differences))
 
 
 def paired(

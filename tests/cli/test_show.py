@@ -118,6 +118,7 @@ def test_nan_is_not_a_score_and_paths_are_not_values(tmp_path):
         "lmms-eval",
         "/models/mine",
         {**egothink_bench(2, 0.5), "actplan": actplan_answers(10, 0.8, bleurt=0.5)},
+        log_samples=False,
     )
 
     def edit(content):
@@ -376,7 +377,7 @@ def test_the_terminal_has_the_cells_of_the_other_forms(tmp_path):
         cells = [cell for title, cell in row.items() if title != "Model"]
         scores = re.split(r"  +", lines[index])[1:]
         assert [score.replace(" ", "") for score in scores] == [
-            re.sub(r" \(.*\)", "", cell) for cell in cells
+            re.sub(r" \(.*\)", "", cell).replace("\\", "") for cell in cells
         ]
         assert lines[index + 1].split() == [
             match for cell in cells for match in re.findall(r"\((.*)\)", cell)
@@ -408,6 +409,22 @@ def test_runs_without_samples_have_a_row_without_an_interval(tmp_path):
     assert "No interval: no samples." in result.stdout
     empty = CliRunner().invoke(app, ["show", "--format", "md", str(tmp_path / "nothing")])
     assert empty.exit_code == 1
+
+
+def test_a_contradicted_score_is_missing_and_the_others_are_whole(tmp_path):
+    tasks = {"egoplan_val": egoplan_answers(90, 0.4, 1), **egothink_bench(3, 0.5)}
+    cut = write_run(tmp_path / "cut", "lmms-eval", "org/Cut", tasks)
+    write_run(tmp_path / "whole", "lmms-eval", "org/Whole", tasks)
+    (log,) = cut.parent.glob("*_samples_egoplan_val.jsonl")
+    log.write_text("".join(log.read_text().splitlines(keepends=True)[:10]))
+    for form in ("md", "csv", "latex", "text"):
+        result = CliRunner().invoke(app, ["show", "--format", form, str(tmp_path)])
+        assert result.exit_code == 1
+        assert all(fact in result.stderr for fact in (str(cut.parent), "egoplan_val", "10 samples"))
+        if form == "md":
+            rows = {row["Model"]: [*row.values()][1:] for row in rows_of(result)}
+            assert rows["Cut"][0].startswith("\u2013")
+            assert all("(" in cell for cell in (rows["Cut"][1], *rows["Whole"]))
 
 
 def test_runs_with_one_name_are_one_run(tmp_path):

@@ -45,6 +45,15 @@ def test_a_difference_has_its_interval():
     )
 
 
+def test_a_test_that_disagrees_with_the_interval_makes_no_run_better():
+    lines = line("A", 45.0), line("B", 41.0)
+    (sentence,) = findings(*lines, pairs=[pair("A", "B", 4.0, 0.5, 7.5, p_value=0.0547)])
+    assert "above" not in sentence
+    assert "p = 0.055" in sentence
+    (sentence,) = findings(*lines, pairs=[pair("A", "B", 4.0, 0.5, 7.5, p_value=0.04)])
+    assert "A is 4.0 points above B" in sentence
+
+
 def test_if_the_interval_includes_0_no_run_is_better():
     lines = line("A", 45.0), line("B", 44.0)
     (sentence,) = findings(*lines, pairs=[pair("A", "B", 1.0, -1.0, 3.0)])
@@ -56,7 +65,7 @@ def test_if_the_interval_includes_0_no_run_is_better():
 @pytest.mark.parametrize(
     ("pairs", "reason"),
     [
-        ([], "no questions in common"),
+        ([], "samples of the same questions"),
         (
             [pair("A", "B", 4.0, None, None, no_interval="6 videos, fewer than 10")],
             "6 videos, fewer than 10",

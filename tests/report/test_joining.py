@@ -2,9 +2,11 @@
 
 import json
 import re
+from itertools import permutations
 
 import pytest
 
+from benchmarks.egointent.synthetic import egointent_answers
 from benchmarks.egoplan.synthetic import egoplan_answers
 from benchmarks.egothink.synthetic import egothink_bench
 from lmms_egoplan.benchmarks.base import BENCHMARKS
@@ -175,7 +177,7 @@ def test_one_task_with_two_scores_is_two_rows_with_the_difference(tmp_path, monk
     )
     table = result_table([build_section(report)])
     assert [row.model for row in table.rows] == [older.name, newer.name]
-    (remark,) = (text for text in table.footnotes if "one model with two scores" in text)
+    (remark,) = (text for text in table.footnotes if "one model with several scores" in text)
     assert older.name in remark
     assert newer.name in remark
 
@@ -273,3 +275,92 @@ def test_a_folder_with_several_jobs_of_one_model_is_one_run_to_compare(tmp_path)
     write_run(tmp_path / "3", "lmms-eval", "org/Another", EGOPLAN)
     with pytest.raises(LmmsEgoplanError, match="expected one run"):
         read_run([tmp_path], "A", BENCHMARKS)
+
+
+def test_dimensions_that_were_asked_otherwise_are_not_averaged(tmp_path):
+    tasks = list(EGOTHINK)
+    write_job(tmp_path / "1", {task: EGOTHINK[task] for task in tasks[:6]})
+    rest = {task: EGOTHINK[task] for task in tasks[6:]}
+    path = write_job(tmp_path / "2", rest)
+    assert counts_of([tmp_path]) == [12]
+    original = path.read_text()
+    for entry in ("prompts", "judge_protocol"):
+        for task in rest:
+            change(path, "details", task, entry, value="another")
+        assert counts_of([tmp_path]) == [6, 6], entry
+        path.write_text(original)
+    change(path, "config", "limit", value=1.0)
+    assert counts_of([tmp_path]) == [6, 6]
+
+
+def test_equal_main_scores_alone_do_not_make_two_runs_equal(tmp_path):
+    write_job(tmp_path / "1", EGOPLAN, time="20260101_120000")
+    path = write_job(tmp_path / "2", EGOPLAN, time="20260102_120000")
+    assert counts_of([tmp_path]) == [1]
+    change(path, "results", "egoplan_val", "acc_sum,none", value=0.123)
+    assert counts_of([tmp_path]) == [1, 1]
+
+
+def test_a_scored_trial_does_not_replace_a_whole_run_without_a_score(tmp_path):
+    path = write_job(tmp_path / "1", EGOTHINK, time="20260101_120000")
+    for task in EGOTHINK:
+        change(path, "results", task, "score,judged", value=float("nan"))
+    write_job(tmp_path / "2", egothink_bench(1, 0.7, 1), time="20260102_120000")
+    assert counts_of([tmp_path]) == [12, 12]
+
+
+def test_the_copy_with_samples_is_kept(tmp_path):
+    write_job(tmp_path / "1", EGOPLAN, time="20260101_120000")
+    newer = write_job(tmp_path / "2", EGOPLAN, time="20260102_120000")
+    for log in newer.parent.glob("*_samples_*"):
+        log.unlink()
+    for folders in (["1", "2"], ["2", "1"]):
+        (run,) = read_runs([tmp_path / name for name in folders]).runs
+        assert run.tasks["egoplan_val"].samples
+
+
+def test_a_prompt_of_all_jobs_is_one_condition(tmp_path):
+    tasks = list(EGOTHINK)
+    prompt = {"system_prompt": "Be brief, please."}
+    for folder, of_job, device in (("1", tasks[:6], "cuda:0"), ("2", tasks[6:], "cuda:1")):
+        answers = {task: EGOTHINK[task] for task in of_job}
+        write_job(tmp_path / folder, answers, arguments={**prompt, "device": device})
+    write_job(tmp_path / "3", EGOTHINK, weights=TWO, model="org/Other", arguments=prompt)
+    ((_, report),) = read_reports(read_runs([tmp_path]).runs, BENCHMARKS)
+    first, second = report.headlines[:2]
+    assert first.run != second.run
+    assert first.protocol == second.protocol
+    assert first.rank is not None
+    assert not any(pair.why for pair in report.differences)
+
+
+def test_scripted_replies_of_a_part_make_the_whole_a_demo(tmp_path):
+    tasks = list(EGOTHINK)
+    path = write_job(tmp_path / "1", {task: EGOTHINK[task] for task in tasks[:6]})
+    change(path, "config", "model", value="scripted")
+    write_job(tmp_path / "2", {task: EGOTHINK[task] for task in tasks[6:]})
+    named = {tmp_path / "1": "A", tmp_path / "2": "A"}
+    ((_, report),) = read_reports(read_runs([], named).runs, BENCHMARKS)
+    assert report.headlines[0].is_demo
+
+
+@pytest.mark.parametrize("order", [*permutations("ABZ")], ids="".join)
+def test_a_score_without_a_judge_is_in_no_column_of_two_judges(tmp_path, order):
+    answers = {
+        "A": egointent_answers(20, 80, seed=1, judge="gpt-4o"),
+        "B": egointent_answers(20, 60, seed=2, judge="llama-70b"),
+        "Z": egointent_answers(20, 50, missing=1.0),
+    }
+    for number, name in enumerate(order):
+        of_task = {"egointent": answers[name]}
+        write_job(tmp_path / str(number), of_task, weights=name.encode().hex() * 32, model=name)
+    runs = read_runs([tmp_path]).runs
+    ((_, report),) = read_reports(runs, BENCHMARKS)
+    protocols = {line.run: line.protocol for line in report.headlines}
+    assert len(set(protocols.values())) == 3
+    assert "gpt-4o" in protocols["A"]
+    assert "llama-70b" in protocols["B"]
+    assert "judge gpt-4o" not in protocols["Z"] + protocols["B"]
+    # with one judge, it is in that judge's column
+    ((_, report),) = read_reports([run for run in runs if run.name != "B"], BENCHMARKS)
+    assert len({line.protocol for line in report.headlines}) == 1

@@ -352,7 +352,7 @@ def test_no_run_is_an_error_that_lists_the_files(tmp_path):
 
 
 def test_a_path_that_does_not_exist_is_an_error(tmp_path):
-    with pytest.raises(LmmsEgoplanError, match=r"gone: .*--output_path"):
+    with pytest.raises(LmmsEgoplanError, match=r"gone: .*pass the folder"):
         read_runs([tmp_path / "gone"])
 
 
