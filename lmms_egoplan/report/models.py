@@ -109,7 +109,8 @@ def model_facts(run: Run, tasks: Iterable[str]) -> dict[str, Value]:
     count = int(logged) if logged.isdecimal() else 0
     config = None
     facts_from = ""
-    revision = run.provenance.get("revision", "main")
+    newest = (run.parts or (run,))[0]
+    revision = newest.provenance.get("revision", "main")
     try:
         path = Path(run.model).expanduser() / "config.json"
         if not path.exists():

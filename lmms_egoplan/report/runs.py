@@ -140,7 +140,26 @@ class _RunFiles:
         without = tuple(
             path for path, run_paths in self.paths.items() if runs.keys().isdisjoint(run_paths)
         )
+        self._check_models(runs, named)
         return _JoinedRuns(join_runs(runs, named), named, without)
+
+    def _check_models(self, runs: Mapping[Path, Run], named: Mapping[Path, str]) -> None:
+        """Check that one folder does not give one name to models of several names.
+
+        Raises:
+            LmmsEgoplanError: it does, and their weights are not recorded.
+        """
+        for folder, paths in self.paths.items():
+            by_name: dict[str, set[str]] = {}
+            for path in paths:
+                if path in named and path in runs and not runs[path].checkpoint:
+                    by_name.setdefault(named[path], set()).add(runs[path].name)
+            for name, models in by_name.items():
+                if len(models) > 1:
+                    raise LmmsEgoplanError(
+                        f"--name {name}: {folder} has runs of {join_list(sorted(models))}, whose "
+                        "weights are not recorded; name the folder of each"
+                    )
 
 
 def read_runs(

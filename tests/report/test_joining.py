@@ -364,3 +364,11 @@ def test_a_score_without_a_judge_is_in_no_column_of_two_judges(tmp_path, order):
     # with one judge, it is in that judge's column
     ((_, report),) = read_reports([run for run in runs if run.name != "B"], BENCHMARKS)
     assert len({line.protocol for line in report.headlines}) == 1
+
+
+def test_a_folder_of_several_models_gets_no_single_name(tmp_path):
+    for number, (model, answers) in enumerate((("org/One", EGOPLAN), ("org/Two", EGOTHINK))):
+        unrecord(write_job(tmp_path / "runs" / str(number), answers, model=model))
+    with pytest.raises(LmmsEgoplanError, match=r"--name A: .*runs has runs of One and Two"):
+        read_scores([], (), {tmp_path / "runs": "A"})
+    assert counts_of([], (), {tmp_path / "runs" / name: "A" for name in "01"}) == [13]
