@@ -219,7 +219,7 @@ def compare(
 
     A task has no verdict if its runs differ in version, prompts, order of options, prepared data,
     decoding, system instruction or judge. What differs is named. Model, precision and device may
-    differ.
+    differ, and so may prompts that the benchmark's paper has for families of models.
 
     The exit code is 1 if a task is not comparable, if a run cannot be read, or if the runs have no
     task in common.

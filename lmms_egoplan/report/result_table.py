@@ -429,18 +429,36 @@ def formatted(result: ResultTable, form: Literal["md", "latex", "csv"]) -> str:
     """Format the table of results as Markdown, LaTeX or CSV."""
     if form == "csv":
         return csv_of(_csv_table(result), with_own=False)
-    form_of = latex_of if form == "latex" else markdown_of
-    return form_of(_text_table(result))
+    if form == "latex":
+        return latex_of(_latex_table(result))
+    return markdown_of(_markdown_table(result))
 
 
-def _text_table(result: ResultTable) -> Table:
-    """Make the table for Markdown and LaTeX, with score, interval and marks in one cell."""
-    columns = [Column("model", "Model")]
-    columns += [Column(column.key, column.head) for column in result.columns]
+def _markdown_table(result: ResultTable) -> Table:
+    """Make the table for Markdown, with score, interval and marks in one cell."""
     rows = []
     for row in result.rows:
         texts = [_cell_text(cell) for cell in row.cells]
         rows.append(Row((row.model, *texts)))
+    return _text_table(result, rows)
+
+
+def _latex_table(result: ResultTable) -> Table:
+    """Make the table for LaTeX. To be narrow, it has the intervals in a second row."""
+    rows = []
+    for row in result.rows:
+        scores: list[Value] = [row.model]
+        intervals: list[Value] = [""]
+        for cell in row.cells:
+            scores.append(None if cell is None else cell.score + cell.marks)
+            intervals.append(cell.interval if cell is not None else "")
+        rows += [Row(tuple(scores)), Row(tuple(intervals))]
+    return _text_table(result, rows)
+
+
+def _text_table(result: ResultTable, rows: Sequence[Row]) -> Table:
+    columns = [Column("model", "Model")]
+    columns += [Column(column.key, column.head) for column in result.columns]
     return Table("results", TITLE, tuple(columns), tuple(rows), notes=tuple(result.notes()))
 
 

@@ -598,6 +598,7 @@ def latex_of(table: Table) -> str:
     lines = [
         "% Needs \\usepackage{booktabs}",
         r"\begin{table}",
+        r"\centering",
         f"\\caption{{{_latex(table.title)}}}",
         f"\\begin{{tabular}}{{{alignment}}}",
         r"\toprule",
@@ -606,7 +607,7 @@ def latex_of(table: Table) -> str:
     ]
     for cells in _cells(table, _latex, _LATEX_MARKS, _LATEX_OWN):
         lines.append(" & ".join(cells) + r" \\")
-    lines += [r"\bottomrule", r"\end{tabular}"]
+    lines += [r"\bottomrule", r"\end{tabular}", f"\\label{{tab:{table.key}}}"]
     remarks = [_latex(text) for text in (table.source, *table.notes) if text]
     if table.is_mixed:
         remarks.append(f"{_LATEX_OWN.strip()}: own run.")

@@ -206,16 +206,20 @@ def print_details(sections: Sequence[Section], console: Console) -> None:
 def print_table(table: Table, console: Console) -> None:
     """Print a table with its title."""
     _print_line(f"\n{table.title}", console)
-    sides = zip(table.columns, table.numbers(), strict=True)
-    heads = [
-        RichColumn(
-            column.title,
-            overflow="fold",
-            no_wrap=is_number,
-            justify="right" if is_number else "left",
+    heads = []
+    for position, (column, is_number) in enumerate(
+        zip(table.columns, table.numbers(), strict=True)
+    ):
+        names = [len(str(row.values[position])) for row in table.rows] if position == 0 else []
+        heads.append(
+            RichColumn(
+                column.title,
+                overflow="fold",
+                no_wrap=is_number,
+                justify="right" if is_number else "left",
+                min_width=min(_WIDEST, max(names, default=0)),
+            )
         )
-        for column, is_number in sides
-    ]
     printed = RichTable(*heads, **_LOOKS)
     for row in table.rows:
         cells = zip(row.values, table.columns, strict=True)

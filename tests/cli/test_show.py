@@ -349,7 +349,7 @@ def test_a_latex_table_is_escaped_and_alone_on_standard_output(tmp_path):
     result = printed(tmp_path, "latex")
     assert result.stderr == ""
     lines = result.stdout.splitlines()
-    (row,) = lines[lines.index(r"\midrule") + 1 : lines.index(r"\bottomrule")]
+    row, _ = lines[lines.index(r"\midrule") + 1 : lines.index(r"\bottomrule")]
     assert row.startswith(r"a\_b 50\% \& \textbackslash{}x {[}2{]} & ")
     assert row.endswith(r" \\")
     assert lines[-1] == r"\end{table}"

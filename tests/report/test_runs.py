@@ -485,7 +485,7 @@ def test_the_name_of_the_deepest_folder_counts(tmp_path):
 
 def test_one_name_for_runs_with_different_scores_is_made_unique(tmp_path):
     write_run(tmp_path, "lmms-eval", "one", one_task())
-    write_run(tmp_path, "lm-eval", "two", {"egoplan_val": egoplan_answers(10, 0.9, 1)})
+    write_run(tmp_path, "lm-eval", "one", {"egoplan_val": egoplan_answers(10, 0.9, 1)})
     assert names_of([tmp_path], {tmp_path: "Both"}) == ["Both (lmms-eval)", "Both (lm-eval)"]
 
 
