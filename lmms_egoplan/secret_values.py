@@ -4,18 +4,18 @@ import re
 
 HIDDEN = "[hidden]"
 _SECRET = (
-    r"[\w-]*(?:(?:api|access|private|subscription|account)[-_]?key|secret\w*|passw\w*"
+    r"[\w-]*(?:(?:[-_]|api|access|private|subscription|account)[-_]?key|secret\w*|passw\w*"
     r"|(?<!(?:pad|eos|bos)_)(?<!(?:image|video|audio)_)token"
     r"|auth(?!or\b)\w*|credential\w*|bearer)"
 )
 SECRET_NAME = re.compile(_SECRET, re.IGNORECASE)
-# An HTTP authentication scheme may precede the key. In URLs, ``key`` and ``sig`` are names of
-# secrets, too.
+# A value in quotation marks is hidden up to the next one. An HTTP authentication scheme may precede
+# another one. In URLs, ``key`` and ``sig`` are names of secrets, too.
 _ASSIGNED = re.compile(
     rf"""
     ({_SECRET}|(?<=[?&])(?:key|sig|signature))
-    (['"]?\s*[=:]\s*['"]?(?:(?:bearer|basic|token)\s+)?)
-    (?!\[hidden\])[^,;&\s'"}}]+
+    (\\?['"]?\s*[=:]\s*\\?['"]?(?:(?<!['"])(?:bearer|basic|token)\s+)?)
+    (?!\[hidden\])(?:(?<=['"])[^'"\\]+|[^,;&\s'"}}]+)
     """,
     re.IGNORECASE | re.VERBOSE,
 )

@@ -11,6 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from statistics import fmean
 from typing import Any
 
@@ -213,7 +214,7 @@ def _settings_of_backend(lm: Any, weights: WeightsDigest) -> dict[str, Any]:
     settings |= getattr(lm, "recorded_settings", {})
     if settings["model"] != NOT_KNOWN or weights.weights != NOT_KNOWN:
         known = settings["model"] if isinstance(settings["model"], dict) else {}
-        settings["model"] = {**known, "weights": weights.weights, "adapter": weights.adapter}
+        settings["model"] = {**known, **asdict(weights)}
     return settings
 
 

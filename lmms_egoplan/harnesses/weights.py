@@ -1,4 +1,4 @@
-"""Identify a checkpoint by the content of its weights, whatever its folder is called.
+"""Identify a checkpoint by the content of its files, whatever its folder is called.
 
 Neither torch nor a harness is loaded.
 """
@@ -7,21 +7,24 @@ import hashlib
 import json
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from huggingface_hub import try_to_load_from_cache
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import member, read_json
+from lmms_egoplan.jsonl import decode, member, read_json, read_text
 
 NOT_KNOWN = "not known"
 """Value of a setting that is not known."""
 NO_ADAPTER = "none"
 """Digest of the adapter of a model without one."""
+NO_CONFIGURATION = "none"
+"""Digest of the configuration of a model that is no checkpoint."""
 
 # The files that transformers loads: the first of these, or those that it lists.
 _OF_MODEL = (
@@ -32,6 +35,34 @@ _OF_MODEL = (
 )
 _OF_ADAPTER = ("adapter_model.safetensors", "adapter_model.bin")
 _ADAPTER_SETTINGS = "adapter_config.json"
+_CONFIGURATION = (
+    "config.json",
+    "generation_config.json",
+    "preprocessor_config.json",
+    "video_preprocessor_config.json",
+    "processor_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "tokenizer.model",
+    "vocab.json",
+    "merges.txt",
+    "special_tokens_map.json",
+    "added_tokens.json",
+)
+# Names in settings files that do not change the model. The data type is recorded as loaded.
+_NO_SETTINGS = {
+    "_name_or_path",
+    "base_model_name_or_path",
+    "dtype",
+    "name_or_path",
+    "peft_version",
+    "revision",
+    "special_tokens_map_file",
+    "tokenizer_file",
+    "tokenizer_name_or_path",
+    "torch_dtype",
+    "transformers_version",
+}
 _OTHER_WEIGHTS = {".bin", ".gguf", ".pt", ".pth", ".safetensors"}
 # Files of a training run next to its weights.
 _OF_TRAINING = re.compile(r"(optimizer|rng_state|scaler|scheduler|training_args).*")
@@ -46,64 +77,99 @@ class _StoppedError(Exception):
 
 
 @dataclass(frozen=True)
+class _FoundFiles:
+    """The files of a model.
+
+    Attributes:
+        weights: Files of the weights.
+        adapter: File of the adapter's weights, and its settings; empty without an adapter.
+        configuration: Files in `_CONFIGURATION`; empty for a model that is no checkpoint.
+        states: State of each file, see `_state`.
+    """
+
+    weights: list[Path]
+    adapter: list[Path]
+    configuration: list[Path]
+    states: Mapping[Path, object]
+
+
+@dataclass(frozen=True)
 class WeightsSource:
-    """Where the weights of a model come from.
+    """Where the weights of a model come from; made as soon as they are loaded.
 
     Attributes:
         model: Folder of the checkpoint, or its name on the hub. A folder with only an adapter
             names its base model.
         revision: Revision or commit of the checkpoint on the hub.
         adapter: Folder of the adapter, or its name on the hub; None without an adapter.
-        files: Names of the files in the folder; None for those that transformers loads.
+        files: Names of the files in the folder, for a model that is no checkpoint; None for those
+            that transformers loads.
+        found: The files at this time; None if some are not known or cannot be read.
     """
 
     model: str
     revision: str = "main"
     adapter: str | None = None
     files: tuple[str, ...] | None = None
+    found: _FoundFiles | None = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Find the files."""
+        try:
+            found = _find(self)
+        except (LmmsEgoplanError, OSError):
+            found = None
+        object.__setattr__(self, "found", found)
 
 
 @dataclass(frozen=True)
 class WeightsDigest:
-    """The content of a model's weights.
+    """The content of a model. All of its digests are known, or none.
 
     Attributes:
         weights: Digest of the checkpoint's weights, 64 hexadecimal digits; or `NOT_KNOWN`.
-        adapter: Digest of the adapter's weights, `NO_ADAPTER`, or `NOT_KNOWN`.
+        adapter: Digest of the adapter's weights and settings, `NO_ADAPTER`, or `NOT_KNOWN`.
+        configuration: Digest of the settings of model, processor and tokenizer,
+            `NO_CONFIGURATION`, or `NOT_KNOWN`.
     """
 
     weights: str = NOT_KNOWN
     adapter: str = NOT_KNOWN
+    configuration: str = NOT_KNOWN
 
 
 def weights_digest(
     source: WeightsSource, is_stopped: Callable[[], bool] = lambda: False
 ) -> WeightsDigest:
-    """Return the digest of a model's weights.
+    """Return the digests of a model; not known if a file changed since the source was made.
 
-    It is the SHA-256 of the sorted SHA-256 of the weights' files. Their names do not count. Files
-    in the hub's cache that are named by their SHA-256 are not read; all others are.
+    That of the weights is the SHA-256 of the sorted SHA-256 of their files. Names of files do not
+    count. Weights in the hub's cache that are named by their SHA-256 are not read; all other files
+    are. The form of JSON files does not count, nor do their paths, data types and versions of
+    packages.
 
     Args:
         source: The model.
         is_stopped: Returns true if nobody needs the digest any more.
+
+    Raises:
+        LmmsEgoplanError: A file is not JSON.
+        OSError: A file is missing or cannot be read.
     """
-    folder = _folder(source.model, source.revision)
-    adapter = source.adapter
-    if folder is not None and adapter is None and _is_only_adapter(folder):
-        adapter = str(folder)
-        base = member(read_json(folder / _ADAPTER_SETTINGS), "base_model_name_or_path")
-        revision = member(read_json(folder / _ADAPTER_SETTINGS), "revision") or "main"
-        folder = _folder(str(base), str(revision))
-    adapter_digest = NO_ADAPTER
-    if adapter is not None:
-        adapter_folder = _folder(adapter, "main", _ADAPTER_SETTINGS)
-        adapter_digest = _digest(_first(adapter_folder, _OF_ADAPTER), is_stopped)
-    if source.files is not None and folder is not None:
-        files = [folder / name for name in source.files]
-    else:
-        files = _model_files(folder)
-    return WeightsDigest(_digest(files, is_stopped), adapter_digest)
+    found = source.found
+    if found is None:
+        return WeightsDigest()
+    with ThreadPoolExecutor(_NUM_THREADS, "weights-digest") as executor:
+        digests = list(executor.map(lambda path: _file_digest(path, is_stopped), found.weights))
+    adapter = NO_ADAPTER
+    if found.adapter:
+        adapter = _named_digest(found.adapter, is_stopped)
+    configuration = NO_CONFIGURATION
+    if found.configuration:
+        configuration = _named_digest(found.configuration, is_stopped)
+    if any(_state(path) != state for path, state in found.states.items()):
+        return WeightsDigest()
+    return WeightsDigest(_text_digest(json.dumps(sorted(digests))), adapter, configuration)
 
 
 @contextmanager
@@ -136,6 +202,44 @@ def digest_in_background(source: WeightsSource | None) -> Iterator[Callable[[], 
             stop.set()
 
 
+def _find(source: WeightsSource) -> _FoundFiles | None:
+    """Find the files of a model; None if some are not known.
+
+    If a folder has a whole model and an adapter, it depends on the library, its version and
+    the installed packages whether the adapter, the model or the adapter's base model is loaded.
+
+    Raises:
+        LmmsEgoplanError: A list of files is not JSON.
+        OSError: A file is missing.
+    """
+    folder = _folder(source.model, source.revision)
+    adapter = None if source.adapter is None else _folder(source.adapter, "main", _ADAPTER_SETTINGS)
+    if folder is not None and (folder / _ADAPTER_SETTINGS).is_file():
+        if source.adapter is not None or _model_files(folder):
+            return None
+        adapter = folder
+        settings = read_json(folder / _ADAPTER_SETTINGS)
+        revision = member(settings, "revision") or "main"
+        folder = _folder(str(member(settings, "base_model_name_or_path")), str(revision))
+    if folder is None or (adapter is None and source.adapter is not None):
+        return None
+    if source.files is not None:
+        weights = [folder / name for name in source.files]
+        configuration = []
+    else:
+        weights = _model_files(folder)
+        configuration = [folder / name for name in _CONFIGURATION if (folder / name).is_file()]
+        if not configuration:
+            return None
+    adapter_files = []
+    if adapter is not None:
+        adapter_files = [*_first(adapter, _OF_ADAPTER), adapter / _ADAPTER_SETTINGS]
+    if not weights or len(adapter_files) == 1:
+        return None
+    states = {path: _state(path) for path in (*weights, *adapter_files, *configuration)}
+    return _FoundFiles(weights, adapter_files, configuration, states)
+
+
 def _folder(model: str, revision: str, file: str = "config.json") -> Path | None:
     """Return the folder of a checkpoint, also of one in the hub's cache; None if unknown.
 
@@ -154,16 +258,10 @@ def _folder(model: str, revision: str, file: str = "config.json") -> Path | None
     return Path(cached).parent if isinstance(cached, str) else None
 
 
-def _is_only_adapter(folder: Path) -> bool:
-    """Return true for the folder of an adapter without its base model."""
-    has_settings = (folder / _ADAPTER_SETTINGS).is_file()
-    return has_settings and not any((folder / name).is_file() for name in _OF_MODEL)
-
-
-def _model_files(folder: Path | None) -> list[Path]:
+def _model_files(folder: Path) -> list[Path]:
     """Return the files of a checkpoint's weights; empty if there are none."""
     files = _first(folder, _OF_MODEL)
-    if files or folder is None:
+    if files:
         return files
     others = []
     for path in folder.iterdir():
@@ -173,10 +271,8 @@ def _model_files(folder: Path | None) -> list[Path]:
     return others
 
 
-def _first(folder: Path | None, names: tuple[str, ...]) -> list[Path]:
+def _first(folder: Path, names: tuple[str, ...]) -> list[Path]:
     """Return the first file that exists, or the files that it lists; empty if there is none."""
-    if folder is None:
-        return []
     for name in names:
         path = folder / name
         if not path.is_file():
@@ -189,13 +285,49 @@ def _first(folder: Path | None, names: tuple[str, ...]) -> list[Path]:
     return []
 
 
-def _digest(files: list[Path], is_stopped: Callable[[], bool]) -> str:
-    """Return the digest of some files; `NOT_KNOWN` without files."""
-    if not files:
-        return NOT_KNOWN
-    with ThreadPoolExecutor(_NUM_THREADS, "weights-digest") as executor:
-        digests = list(executor.map(lambda path: _file_digest(path, is_stopped), files))
-    return hashlib.sha256(json.dumps(sorted(digests)).encode()).hexdigest()
+def _named_digest(files: list[Path], is_stopped: Callable[[], bool]) -> str:
+    """Return the digest of some files and their names."""
+    digests = {}
+    for path in files:
+        is_json = path.suffix == ".json"
+        digests[path.name] = _json_digest(path) if is_json else _file_digest(path, is_stopped)
+    return _text_digest(json.dumps(digests, sort_keys=True))
+
+
+def _json_digest(path: Path) -> str:
+    """Return the digest of a JSON file's content, whatever its form.
+
+    Raises:
+        LmmsEgoplanError: The file is not JSON.
+    """
+    try:
+        content = decode(read_text(path))
+    except ValueError as error:
+        raise LmmsEgoplanError(f"{path}: invalid JSON: {error}") from error
+    if path.name.endswith("config.json"):  # in a vocabulary, each name is a token
+        content = _settings(content)
+    return _text_digest(json.dumps(content, sort_keys=True))
+
+
+def _settings(value: Any) -> Any:
+    """Return a value of a settings file without `_NO_SETTINGS`."""
+    if isinstance(value, dict):
+        return {name: _settings(x) for name, x in value.items() if name not in _NO_SETTINGS}
+    return [_settings(x) for x in value] if isinstance(value, list) else value
+
+
+def _text_digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _state(path: Path) -> object:
+    """Return what changes if a file is written or replaced: also that behind a link.
+
+    Raises:
+        OSError: The file is missing.
+    """
+    status = path.stat()
+    return path.resolve(), status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _file_digest(path: Path, is_stopped: Callable[[], bool]) -> str:

@@ -6,19 +6,28 @@ size and device do not matter.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from lmms_egoplan.harnesses.arguments import MODEL_NAMES, WITHOUT_INFLUENCE
 from lmms_egoplan.harnesses.backends import default_arguments
 from lmms_egoplan.harnesses.template_files import NONE as PLAIN_TEXT
-from lmms_egoplan.harnesses.weights import NO_ADAPTER, NOT_KNOWN
+from lmms_egoplan.harnesses.weights import NO_ADAPTER, NO_CONFIGURATION, NOT_KNOWN
 from lmms_egoplan.jsonl import member
 from lmms_egoplan.secret_values import HIDDEN, SECRET_NAME, without_secrets
 
 WEIGHTS = "weights"
-"""The part of an identity without which runs are not joined."""
+"""The part of an identity with the model's weights."""
 
+_ADAPTER = "adapter"
+_CONFIGURATION = "configuration"
+_MODEL = (WEIGHTS, _ADAPTER, _CONFIGURATION)
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+# Arguments with other weights than those that the model's name and commit stand for.
+_OTHER_WEIGHTS = re.compile(
+    r"delta\w*|\w*lora\w*|\w*adapter\w*|subfolder|gguf\w*|autogptq|gptqmodel|model_base"
+)
+_PEFT = "peft"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 # Values contain commas, such as those of a system prompt.
@@ -40,23 +49,18 @@ Identity = Mapping[str, str]
 def identity_of(content: Mapping[str, Any]) -> dict[str, str]:
     """Return the identity of a run's model.
 
-    ``weights`` and ``adapter`` are digests of the files (`harnesses.weights.weights_digest`).
-    Results without them have the hub's name and commit, if the harness logged both. What is not
-    known is `NOT_KNOWN`.
+    ``weights``, ``adapter`` and ``configuration`` are digests of the files
+    (`harnesses.weights.weights_digest`). Results without them have the hub's name and commit, if
+    the harness logged both, and no argument names other weights. What is not known is `NOT_KNOWN`.
 
-    Arguments of the model count unless they are known to change no answer.
+    Arguments of the model count unless they are known to change no answer. Secrets are hidden.
 
     Args:
         content: Content of the results file.
     """
     model = member(content, "record", "model")
     arguments = _arguments(member(content, "config", "model_args"))
-    weights = _known(member(model, "weights"))
-    adapter = _known(member(model, "adapter"))
-    if weights == NOT_KNOWN:
-        weights = _hub_commit(content, arguments)
-        if weights != NOT_KNOWN and "peft" not in arguments:
-            adapter = NO_ADAPTER
+    weights, adapter, configuration = _model_files(content, arguments)
     precision = _known(member(model, "dtype"))
     pixels = member(content, "record", "pixels")
     recorded: set[str] = set()
@@ -65,11 +69,12 @@ def identity_of(content: Mapping[str, Any]) -> dict[str, str]:
     if _known(pixels) != NOT_KNOWN:
         recorded.update(_PIXELS)
     if adapter != NOT_KNOWN:
-        recorded.add("peft")
+        recorded.add(_PEFT)
     backend = str(member(content, "config", "model"))
-    return {
+    parts = {
         WEIGHTS: weights,
-        "adapter": adapter,
+        _ADAPTER: adapter,
+        _CONFIGURATION: configuration,
         _TEMPLATE: _chat_template(content),
         "precision": precision.removeprefix("torch."),
         "quantisation": _known(member(model, "quantisation")),
@@ -79,11 +84,17 @@ def identity_of(content: Mapping[str, Any]) -> dict[str, str]:
         "examples": _known(_run_setting(content, "num_fewshot"), _NO_VALUE),
         "model arguments": _listed(_that_count(arguments, backend, recorded)),
     }
+    return {name: without_secrets(value) for name, value in parts.items()}
+
+
+def is_known(identity: Identity) -> bool:
+    """Return true if weights, adapter and configuration of the model are known."""
+    return all(identity.get(name, NOT_KNOWN) != NOT_KNOWN for name in _MODEL)
 
 
 def is_same_model(first: Identity, second: Identity) -> bool | None:
     """Return true for equal weights and adapters; None if they are not known."""
-    names = (WEIGHTS, "adapter")
+    names = (WEIGHTS, _ADAPTER)
     if any(_differs(name, first, second) for name in names):
         return False
     is_equal = all(first.get(name, NOT_KNOWN) == second.get(name) != NOT_KNOWN for name in names)
@@ -109,14 +120,14 @@ def _differs(name: str, first: Identity, second: Identity) -> bool:
     other = second.get(name, NOT_KNOWN)
     if NOT_KNOWN in (value, other):
         return False
-    if name in (WEIGHTS, _TEMPLATE) and (_FORM in value) != (_FORM in other):
+    if name in (WEIGHTS, _CONFIGURATION, _TEMPLATE) and (_FORM in value) != (_FORM in other):
         return False
     return value != other
 
 
 def _shown(name: str, value: str) -> str:
     """Shorten a digest for a message."""
-    is_digest = name in (WEIGHTS, _TEMPLATE, "adapter") and len(value) > _DIGEST_SHOWN
+    is_digest = name in (*_MODEL, _TEMPLATE) and len(value) > _DIGEST_SHOWN
     return value[:_DIGEST_SHOWN] if is_digest and _FORM not in value else value
 
 
@@ -127,12 +138,32 @@ def _known(value: Any, unknown: str = NOT_KNOWN) -> str:
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
 
 
+def _model_files(content: Mapping[str, Any], arguments: Mapping[str, str]) -> tuple[str, str, str]:
+    """Return the digests of weights, adapter and configuration, or the hub's name and commit."""
+    given = [name for name, value in arguments.items() if value not in (*_EMPTY, "False", "false")]
+    if any(_OTHER_WEIGHTS.fullmatch(name) for name in given):
+        return NOT_KNOWN, NOT_KNOWN, NOT_KNOWN
+    model = member(content, "record", "model")
+    weights = _digest(member(model, WEIGHTS))
+    if weights != NOT_KNOWN:
+        adapter = _digest(member(model, _ADAPTER), NO_ADAPTER)
+        return weights, adapter, _digest(member(model, _CONFIGURATION), NO_CONFIGURATION)
+    commit = NOT_KNOWN if _PEFT in given else _hub_commit(content, arguments)
+    return commit, NOT_KNOWN if commit == NOT_KNOWN else NO_ADAPTER, commit
+
+
+def _digest(value: Any, absent: str = "") -> str:
+    """Return a recorded digest, or the mark of absent files; `NOT_KNOWN` for any other value."""
+    is_digest = isinstance(value, str) and (value == absent != "" or _DIGEST.fullmatch(value))
+    return value if is_digest else NOT_KNOWN
+
+
 def _hub_commit(content: Mapping[str, Any], arguments: Mapping[str, str]) -> str:
     """Return the hub's name and commit of a model that the harness logged."""
     commit = member(content, "config", "model_sha")
     name = arguments.get("pretrained", "")
-    is_known = isinstance(commit, str) and _COMMIT.fullmatch(commit) and _HUB_NAME.fullmatch(name)
-    return f"{name}{_FORM}{commit}" if is_known else NOT_KNOWN
+    is_logged = isinstance(commit, str) and _COMMIT.fullmatch(commit)
+    return f"{name}{_FORM}{commit}" if is_logged and _HUB_NAME.fullmatch(name) else NOT_KNOWN
 
 
 def _chat_template(content: Mapping[str, Any]) -> str:
@@ -189,8 +220,12 @@ def _that_count(
         is_default = value.casefold() == defaults.get(name, "").casefold()
         is_mark = name == "chat_template" and value == PLAIN_TEXT  # see `_chat_template`
         if not (value in _EMPTY or is_default or is_mark):
-            yield name, HIDDEN if SECRET_NAME.fullmatch(name) else without_secrets(value)
+            yield name, value
 
 
-def _listed(arguments: Any) -> str:
-    return ", ".join(f"{name}={value}" for name, value in sorted(arguments)) or _NO_VALUE
+def _listed(arguments: Iterable[tuple[str, str]]) -> str:
+    """Return arguments as one text, without the values of those that are named like secrets."""
+    texts = []
+    for name, value in sorted(arguments):
+        texts.append(f"{name}={HIDDEN if SECRET_NAME.fullmatch(name) else value}")
+    return ", ".join(texts) or _NO_VALUE

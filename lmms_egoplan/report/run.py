@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan import task_files
-from lmms_egoplan.harnesses.weights import NOT_KNOWN
 from lmms_egoplan.jsonl import member
 from lmms_egoplan.judging.judgement import base_version
 from lmms_egoplan.model_names import CHECKPOINT
-from lmms_egoplan.report.identity import WEIGHTS, Identity
+from lmms_egoplan.report.identity import Identity, is_known
 from lmms_egoplan.secret_values import HIDDEN, SECRET_NAME, without_secrets
 from lmms_egoplan.task_files import read_task_file, scoring_paths, task_benchmark, version_text
 
@@ -159,11 +158,12 @@ class Run:
 
     @property
     def checkpoint(self) -> str:
-        """A digest of the identity, equal in all runs of one model; "" if its weights are unknown.
+        """A digest of the identity, equal in all runs of one model; "" if the model is unknown.
 
-        Machine and folder do not change it.
+        It is unknown without its weights, its adapter or its configuration. Machine and folder do
+        not change the digest.
         """
-        if self.identity.get(WEIGHTS, NOT_KNOWN) == NOT_KNOWN:
+        if not is_known(self.identity):
             return ""
         text = json.dumps(self.identity, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()

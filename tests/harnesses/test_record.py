@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 from copy import copy, deepcopy
+from dataclasses import asdict
 from operator import attrgetter
 from types import SimpleNamespace
 
@@ -16,7 +17,7 @@ from lmms_egoplan.benchmarks.subset import SUBSET
 from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.generation import Question
 from lmms_egoplan.harnesses.rank import RequestReader, rank
-from lmms_egoplan.harnesses.weights import NO_ADAPTER, WeightsSource, weights_digest
+from lmms_egoplan.harnesses.weights import WeightsSource, weights_digest
 from lmms_egoplan.ranking import CandidateRanker
 from lmms_egoplan.ranking.engine.ranker import EngineRanker
 from lmms_egoplan.ranking.engine.requests import EngineResponse
@@ -191,17 +192,18 @@ def test_weights_are_those_of_the_loaded_checkpoint(tmp_path):
     """A harness's own backend has its model in ``_model``; lm-eval wraps it to cache answers."""
     folder = save("llava", tmp_path / "checkpoint")
     model = AutoModelForImageTextToText.from_pretrained(folder)
-    digest = weights_digest(WeightsSource(str(folder))).weights
+    digest = asdict(weights_digest(WeightsSource(str(folder))))
+    assert record.NOT_KNOWN not in digest.values()
     own = SimpleNamespace(_model=model)
     for backend in (own, SimpleNamespace(lm=own), SimpleNamespace(lm=own, rank=0)):
         recorded = evaluated([], backend=backend)["record"]["model"]
-        assert (recorded["weights"], recorded["adapter"]) == (digest, NO_ADAPTER)
+        assert recorded.items() >= digest.items()
         assert recorded["dtype"] == "torch.float32"
     stated = SimpleNamespace(weights_source=WeightsSource(str(folder)))
-    assert evaluated([], backend=stated)["record"]["model"]["weights"] == digest
+    assert evaluated([], backend=stated)["record"]["model"] == digest
     model.peft_config = {}  # an adapter from an unknown folder
     recorded = evaluated([], backend=own)["record"]["model"]
-    assert recorded["weights"] == recorded["adapter"] == record.NOT_KNOWN
+    assert {recorded[name] for name in digest} == {record.NOT_KNOWN}
 
 
 def test_a_process_without_results_returns_none():

@@ -11,6 +11,7 @@ from huggingface_hub import constants
 from lmms_egoplan.harnesses.checkpoints import folder_version, weights_version
 from lmms_egoplan.harnesses.weights import (
     NO_ADAPTER,
+    NO_CONFIGURATION,
     NOT_KNOWN,
     WeightsDigest,
     WeightsSource,
@@ -108,6 +109,7 @@ def digest_of(model, **source):
 def test_the_same_weights_have_one_digest_wherever_they_are(tmp_path, monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     snapshot = write_snapshot(tmp_path / "hub", "org/model")
+    (snapshot / "tokenizer.json").write_text('{"model": {"vocab": {"a": 0, "b": 1}}}')
     copied = shutil.copytree(snapshot, tmp_path / "copied")  # copies the content of links
     assert not any(path.is_symlink() for path in copied.iterdir())
     (copied / "training_args.bin").write_bytes(b"of the training run")
@@ -116,9 +118,9 @@ def test_the_same_weights_have_one_digest_wherever_they_are(tmp_path, monkeypatc
         tmp_path / "renamed", {f"a{name}": content for name, content in SHARDS.items()}
     )
     named = [digest_of("org/model"), digest_of("org/model", revision=COMMIT)]
-    digests = {*named, *map(digest_of, (snapshot, copied, renamed))}
-    (digest,) = digests
-    assert len(digest.weights) == 64
+    (digest,) = {*named, *map(digest_of, (snapshot, copied))}
+    assert len(digest.weights) == len(digest.configuration) == 64
+    assert digest_of(renamed).weights == digest.weights
     assert digest.adapter == NO_ADAPTER
 
     with (copied / "one-of-2.safetensors").open("r+b") as file:
@@ -138,29 +140,119 @@ def test_files_in_the_cache_of_the_hub_are_not_read(tmp_path, monkeypatch):
     assert digest_of("org/model") == digest
 
 
+def write_adapter(folder, base, content=b"adapter", **settings):
+    folder.mkdir(exist_ok=True)
+    (folder / "adapter_model.safetensors").write_bytes(content)
+    settings = {"base_model_name_or_path": str(base), **settings}
+    (folder / "adapter_config.json").write_text(json.dumps(settings))
+    return folder
+
+
 def test_an_adapter_has_a_digest_of_its_own(tmp_path):
     base = write_checkpoint(tmp_path / "base")
-    adapter = tmp_path / "adapter"
-    adapter.mkdir()
-    (adapter / "adapter_model.safetensors").write_bytes(b"adapter")
-    settings = {"base_model_name_or_path": str(base)}
-    (adapter / "adapter_config.json").write_text(json.dumps(settings))
+    adapter = write_adapter(tmp_path / "adapter", base, lora_alpha=16)
     passed = digest_of(base, adapter=str(adapter))
     assert passed == digest_of(adapter)
     assert passed.weights == digest_of(base).weights
     assert NO_ADAPTER != passed.adapter != NOT_KNOWN
-    (adapter / "adapter_model.safetensors").write_bytes(b"another")
-    assert digest_of(adapter).adapter != passed.adapter
-    assert digest_of(adapter).weights == passed.weights
+    moved = shutil.copytree(base, tmp_path / "moved")
+    assert digest_of(write_adapter(tmp_path / "copy", moved, lora_alpha=16)) == passed
+    for number, changed in enumerate(({"content": b"another"}, {"lora_alpha": 64})):
+        other = write_adapter(tmp_path / str(number), base, **{"lora_alpha": 16, **changed})
+        assert digest_of(other).adapter not in (passed.adapter, NOT_KNOWN)
+        assert digest_of(other).weights == passed.weights
+    assert digest_of(write_adapter(adapter, "org/missing")) == WeightsDigest()
+
+
+def test_a_folder_with_a_model_and_an_adapter_is_not_known(tmp_path):
+    """Versions of transformers and vLLM load different ones of base, model and adapter."""
+    base = write_checkpoint(tmp_path / "base")
+    both = write_adapter(write_checkpoint(tmp_path / "both"), base)
+    assert digest_of(both) == WeightsDigest()
+    assert (
+        digest_of(both, adapter=str(write_adapter(tmp_path / "adapter", base))) == WeightsDigest()
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("config.json", '{"vision_feature_layer": -2}', '{"vision_feature_layer": -1}'),
+        ("generation_config.json", '{"repetition_penalty": 1.0}', None),
+        ("preprocessor_config.json", '{"size": 224}', '{"size": 336}'),
+        ("tokenizer.json", '{"vocab": {"dtype": 0}}', '{"vocab": {"dtype": 1}}'),
+        ("tokenizer.model", "a", "b"),
+        ("merges.txt", "a b", "b a"),
+    ],
+)
+def test_settings_of_model_and_processor_are_part_of_the_model(tmp_path, name, before, after):
+    folder = write_checkpoint(tmp_path / "model")
+    (folder / name).write_text(before)
+    digest = digest_of(folder)
+    (folder / name).unlink()
+    if after is not None:
+        (folder / name).write_text(after)
+    changed = digest_of(folder)
+    assert changed.configuration not in (digest.configuration, NOT_KNOWN)
+    assert changed.weights == digest.weights
+
+
+def test_form_paths_and_versions_in_settings_do_not_matter(tmp_path):
+    folder = write_checkpoint(tmp_path / "model")
+    digests = set()
+    for path, version, indent in (("a", "5.0", None), ("/b", "4.1", 2)):
+        part = {"_name_or_path": path, "hidden_size": 8, "dtype": version}
+        config = {"transformers_version": version, "text_config": part, "torch_dtype": version}
+        ordered = dict(sorted(config.items(), reverse=indent is None))
+        (folder / "config.json").write_text(json.dumps(ordered, indent=indent))
+        digests.add(digest_of(folder))
+    assert len(digests - {WeightsDigest()}) == 1
+
+
+def test_a_model_that_is_no_checkpoint_has_no_configuration(tmp_path):
+    (tmp_path / "replies.json").write_text("{}")
+    assert digest_of(tmp_path, files=("replies.json",)).configuration == NO_CONFIGURATION
+
+
+def test_files_that_changed_after_loading_are_not_known(tmp_path, monkeypatch):
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    snapshot = write_snapshot(tmp_path / "hub", "org/model")
+    blob = (snapshot / "two-of-2.safetensors").resolve()
+    local = write_checkpoint(tmp_path / "local")
+    adapter = write_adapter(tmp_path / "adapter", local)
+
+    def replace_link():
+        (snapshot / "two-of-2.safetensors").unlink()
+        (snapshot / "two-of-2.safetensors").symlink_to(snapshot / "one-of-2.safetensors")
+
+    changes = [
+        (str(local), lambda: (local / "two-of-2.safetensors").write_bytes(b"new")),
+        (str(local), lambda: (local / "config.json").write_text('{"new": 1}')),
+        (str(adapter), lambda: write_adapter(adapter, local, b"new adapter")),
+        ("org/model", lambda: blob.write_bytes(b"new")),
+        ("org/model", replace_link),
+    ]
+    for model, change in changes:
+        source = WeightsSource(model)
+        assert weights_digest(source) != WeightsDigest()
+        change()
+        assert weights_digest(source) == WeightsDigest()
+    source = WeightsSource(str(local))
+    (local / "log.txt").write_text("of a training run")
+    assert weights_digest(source) != WeightsDigest()
 
 
 def test_unknown_and_unreadable_weights_have_no_digest(tmp_path):
     folder = write_checkpoint(tmp_path / "model")
     (folder / "two-of-2.safetensors").unlink()
-    for source in (None, WeightsSource(str(folder)), WeightsSource(str(tmp_path))):
+    damaged = write_checkpoint(tmp_path / "damaged")
+    (damaged / "tokenizer.json").write_text("{")
+    removed = WeightsSource(str(write_checkpoint(tmp_path / "removed")))
+    shutil.rmtree(removed.model)
+    sources = [WeightsSource(str(path)) for path in (folder, tmp_path, damaged)]
+    for source in (None, removed, *sources):
         with digest_in_background(source) as digest:
-            assert digest().weights == NOT_KNOWN
-    assert WeightsDigest().adapter == NOT_KNOWN
+            assert digest() == WeightsDigest(NOT_KNOWN, NOT_KNOWN, NOT_KNOWN)
 
 
 def test_reading_stops_with_the_evaluation(tmp_path):

@@ -54,6 +54,7 @@ def write_job(
             "quantisation": "none",
             "weights": weights,
             "adapter": "none",
+            "configuration": "f" * 64,
         },
         "pixels": {"image": "no known limits in pixels"},
         "tasks": {},

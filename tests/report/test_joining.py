@@ -98,6 +98,7 @@ def test_dimensions_of_egothink_from_several_jobs_are_averaged_with_one_judge(tm
     [
         {"weights": TWO},
         {"record": {"adapter": "a" * 64}},
+        {"record": {"configuration": "a" * 64}},
         {"record": {"dtype": "torch.float16"}},
         {"record": {"quantisation": {"quant_method": "awq", "bits": 4}}},
         {"record": {"processor": {"chat_template_sha256": "d" * 64}}},
@@ -233,9 +234,51 @@ def test_hub_names_with_commits_identify_weights(tmp_path):
 
     # a commit and a digest of files do not contradict
     change(path, "config", "model_sha", value="a" * 40)
+    assert counts_of([tmp_path]) == [1 + len(EGOTHINK)]
     known = write_job(tmp_path / "3", {"egoplan_val_blind": EGOPLAN["egoplan_val"]})
     named = {tmp_path / "1": "A", known: "A"}
     assert len(only(read_scores([], (), named)).tasks) == 2
+
+
+@pytest.mark.parametrize(
+    "argument",
+    ["peft", "delta", "lora_local_path", "adapter_name_or_path", "subfolder", "gguf_file"],
+)
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_arguments_with_other_weights_than_the_commits_are_not_known(
+    tmp_path, argument, is_recorded
+):
+    for number, tasks in ((1, EGOPLAN), (2, EGOTHINK)):
+        path = write_job(
+            tmp_path / str(number),
+            tasks,
+            harness="lm-eval",
+            arguments={argument: "x", "autogptq": "False"},
+            record={"adapter": "not known"},
+        )
+        change(path, "config", "model_sha", value="a" * 40)
+        if not is_recorded:
+            unrecord(path)
+    assert counts_of([tmp_path]) == [1, len(EGOTHINK)]
+    assert {run.checkpoint for run in read_scores([tmp_path]).runs} == {""}
+
+
+def test_a_recorded_adapter_counts_whatever_its_folder(tmp_path):
+    for number, tasks in ((1, EGOPLAN), (2, EGOTHINK)):
+        arguments = {"peft": f"run-{number}/adapter"}
+        write_job(tmp_path / str(number), tasks, arguments=arguments, record={"adapter": "a" * 64})
+    assert counts_of([tmp_path]) == [1 + len(EGOTHINK)]
+
+
+@pytest.mark.parametrize("value", ["", [], 0, False, float("nan"), "not known", "x" * 64, None])
+@pytest.mark.parametrize("name", ["weights", "adapter", "configuration"])
+def test_what_is_no_digest_is_not_known(tmp_path, name, value):
+    for number, tasks in ((1, EGOPLAN), (2, EGOTHINK)):
+        write_job(tmp_path / str(number), tasks, record={name: value})
+    assert counts_of([tmp_path]) == [1, len(EGOTHINK)]
+    known = write_job(tmp_path / "3", {"egoplan_val_blind": EGOPLAN["egoplan_val"]})
+    assert counts_of([tmp_path]) == [1, len(EGOTHINK), 1]
+    assert names_of([], {tmp_path / "1": "A", known: "A"}) == ["A"]  # contradicts nothing
 
 
 @pytest.mark.parametrize(
@@ -261,10 +304,28 @@ def test_a_change_says_whether_the_weights_are_the_same(tmp_path, monkeypatch, l
 
 
 def test_an_identity_contains_no_keys(tmp_path):
-    path = write_job(tmp_path, EGOPLAN, arguments={"my_secret": "12345", "url": "x?key=67890"})
-    identity = str(only(read_scores([path])).identity)
-    assert re.search("my_secret", identity)
-    assert not re.search("12345|67890", identity)
+    path = write_job(
+        tmp_path / "1",
+        EGOPLAN,
+        arguments={
+            "my_secret": "12345",
+            "url": "x?key=67890",
+            "azure_openai_key": "12345,67890",
+            "headers": '{"Authorization": "Bearer 12345 67890"}',
+        },
+        config={
+            "gen_kwargs": 'api_key=12345,extra_headers={"Authorization":"Bearer 67890"},top_k=5',
+            "system_instruction": "Be brief. token=12345 sk-abcdefghijkl67890",
+        },
+    )
+    identity = only(read_scores([path])).identity
+    assert "my_secret=[hidden]" in identity["model arguments"]
+    assert "top_k=5" in identity["decoding"]
+    assert identity["system instruction"].startswith("Be brief. token=")
+    other = write_job(tmp_path / "2", EGOTHINK, config={"gen_kwargs": "api_key=67890"})
+    with pytest.raises(LmmsEgoplanError) as error:
+        read_scores([], (), {path: "A", other: "A"})
+    assert not re.search("12345|67890", f"{identity} {error.value}")
 
 
 def test_a_folder_with_several_jobs_of_one_model_is_one_run_to_compare(tmp_path):
