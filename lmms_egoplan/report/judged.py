@@ -8,10 +8,9 @@ from typing import Any
 from lmms_egoplan.benchmarks.base import Benchmark
 from lmms_egoplan.benchmarks.file_kinds import kind_of
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.harnesses.weights import NOT_KNOWN
 from lmms_egoplan.jsonl import decode, parse_record, read_lines
 from lmms_egoplan.model_names import short_name
-from lmms_egoplan.report.identity import WEIGHTS
+from lmms_egoplan.report.identity import is_known
 from lmms_egoplan.report.recompute import recompute
 from lmms_egoplan.report.run import Run, TaskRun, scoring_of
 from lmms_egoplan.report.samples import JudgedSample, Origin
@@ -147,8 +146,9 @@ def _judged_run(path: Path, tasks: dict[str, TaskRun], origins: Sequence[Origin 
     for origin in origins:
         runs[(origin.model, origin.harness, origin.time) if origin else None] = origin
     identities = [origin.identity if origin else {} for origin in runs.values()]
-    is_known = identities[0].get(WEIGHTS, NOT_KNOWN) != NOT_KNOWN
-    is_one_model = is_known and all(identity == identities[0] for identity in identities)
+    is_one_model = is_known(identities[0]) and all(
+        identity == identities[0] for identity in identities
+    )
     if len(runs) > 1 and not is_one_model:
         models = [run[0] if run else "an unknown model" for run in runs]
         raise LmmsEgoplanError(
