@@ -182,7 +182,7 @@ def _has_equal_numbers(first: TaskRun, second: TaskRun) -> bool:
 def _asked_by_scoring(run: Run) -> dict[tuple[Any, ...], set[tuple[Any, ...]]]:
     """Return how tasks with scores were asked and judged, by scoring, condition and preset.
 
-    It must be equal in two runs whose tasks may be averaged, such as EgoThink's dimensions.
+    It must be equal in two runs whose tasks may be averaged, such as the parts of one benchmark.
     """
     by_scoring: dict[tuple[Any, ...], set[tuple[Any, ...]]] = {}
     for task_run in run.tasks.values():
