@@ -296,7 +296,7 @@ def test_commands_show_panels_of_judged_answers_without_a_run(tmp_path, monkeypa
         tmp_path / "by-authors.jsonl",
         [[replace(x, judge="other", protocol="authors") for x in answers]],
     )
-    printed = CliRunner().invoke(app, ["show", *files])
+    printed = CliRunner().invoke(app, ["show", "--details", *files])
     assert printed.exit_code == 0, printed.output
     assert re.search(r"Panel of judges.*claude-x; gpt-4o; judge-z", printed.output, re.DOTALL)
     assert "favours" not in printed.output

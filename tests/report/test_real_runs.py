@@ -121,7 +121,7 @@ def test_a_report_compares_real_runs_of_both_harnesses(real_run, tmp_path, monke
 @pytest.mark.nightly
 def test_a_real_lm_eval_run_is_shown(real_run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    result = CliRunner().invoke(app, ["show", str(real_run)])
+    result = CliRunner().invoke(app, ["show", "--details", str(real_run)])
     assert (result.exit_code, result.stderr) == (0, "")
     date = json.loads(real_run.read_text())["date"]
     assert (
