@@ -51,9 +51,12 @@ def finding(
     for line in sorted(scored, key=lambda line: -(line.value or 0)):
         by_protocol.setdefault((line.task, line.protocol), []).append(line)
     pairs = _both_ways(differences)
+    has_one_protocol_each = len({task for task, _ in by_protocol}) == len(by_protocol)
     sentences = []
-    for (task, _), lines in by_protocol.items():
-        name = title if len(by_protocol) == 1 else f"{title} ({task})"
+    for (task, protocol), lines in by_protocol.items():
+        name = title
+        if len(by_protocol) > 1:
+            name += f" ({task if has_one_protocol_each else protocol or task})"
         sentences.append(_best_sentence(name, lines, pairs, unit))
         comparable = [line for line in lines if not line.apart]
         if comparable:

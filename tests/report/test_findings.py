@@ -118,10 +118,12 @@ def test_each_protocol_has_its_sentence():
     )
     sentences = findings(*lines)
     assert [sentence[0] for sentence in sentences] == ["A", "B", "C"]
-    assert all(
-        f"on Bench ({task})" in text
-        for task, text in zip(("task", "task", "other"), sentences, strict=True)
-    )
+    names = ("task, judge X", "task, judge Y", "other")
+    for name, sentence in zip(names, sentences, strict=True):
+        assert f"on Bench ({name})" in sentence
+    of_two_tasks = findings(lines[0], lines[2])
+    for name, sentence in zip(("task", "other"), of_two_tasks, strict=True):
+        assert f"on Bench ({name})" in sentence
 
 
 def test_a_terminal_states_each_reason_once_with_the_runs_that_it_is_about():
