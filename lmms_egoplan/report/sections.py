@@ -36,13 +36,12 @@ def build_section(report: BenchmarkReport[Any]) -> document.Section | None:
     if not report.tasks:
         return _section_of_labels(report)
     main_names = dict.fromkeys(task.task for task in report.main_tasks())
-    tables = [
-        _marked(part, report)
-        for table in _all_tables(report)
-        if table is not None
-        for part in map(filled, table.parted())
-        if part.rows
-    ]
+    tables: list[Table] = []
+    for table in _all_tables(report):
+        for part in table.parted() if table is not None else ():
+            with_values = filled(part)
+            if with_values.rows:
+                tables.append(_marked(with_values, report))
     return replace(
         scores_section(report),
         tables=tuple(tables),
