@@ -321,7 +321,7 @@ def _text_digest(text: str) -> str:
 
 
 def _state(path: Path) -> object:
-    """Return what changes if a file is written or replaced: also that behind a link.
+    """Return what changes if a file, or the file that it links to, is written or replaced.
 
     Raises:
         OSError: The file is missing.

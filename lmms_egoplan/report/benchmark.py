@@ -135,7 +135,7 @@ class BenchmarkReport(ABC, Generic[Task]):
         return [*main, *(task for task in self.own_tasks if task not in main)]
 
     def result_tasks(self) -> list[Task]:
-        """Return each run's task that stands for the benchmark in the table of results."""
+        """Return each run's task that represents the benchmark in the table of results."""
         chosen: dict[str, Task] = {}
         for task in self.main_tasks():
             if task.run.name not in chosen or task.task == self.SPEC.result_task:

@@ -96,7 +96,7 @@ class Headline:
     ranked: number of ranked runs.
     is_demo: true if the score is meaningless.
     protocol: task, version, media and judge, in a few words.
-    is_main: true for the score of the run that stands for the benchmark in the table of results.
+    is_main: true for the score of the run that represents the benchmark in the table of results.
     checkpoint: identity of the model (`Run.checkpoint`); "" if unknown.
     remarks: what a reader should know about the score, in sentences, though it is comparable.
     """
